@@ -1,0 +1,56 @@
+package llm
+
+import "time"
+
+// GateMode says when layers may run.
+type GateMode uint8
+
+const (
+	GateFree   GateMode = iota // always
+	GatePaced                  // with a pause after each group of layers
+	GateWindow                 // only inside [Open, Close]
+	GateClosed                 // not at all
+)
+
+func (m GateMode) String() string { return [...]string{"free", "paced", "window", "closed"}[m] }
+
+// Window is what the game thread publishes to a Gate.
+type Window struct {
+	Mode          GateMode
+	Open, Close   int64         // GateWindow: monotonic ns between which layers may run; Close ≤ Open is shut
+	Pause         time.Duration // GatePaced: rest after each group
+	LayersPerStop int           // layers between two looks at the gate; 0 or more than the model has means only when the mode is not GateFree
+}
+
+// Verdict is the answer at a gate.
+type Verdict uint8
+
+const (
+	Go   Verdict = iota
+	Wait         // until the returned instant, or until another window is published
+	Stop         // give the work up: it is tentative and may not run now
+)
+
+func (v Verdict) String() string { return [...]string{"go", "wait", "stop"}[v] }
+
+// Forever is an instant that never comes: wait for the next window.
+const Forever = int64(1<<63 - 1)
+
+// AdmitFunc is the rule at the gate, pure: now and lastEnd are monotonic ns,
+// next is the predicted time of the group that wants to run. package local
+// passes the scheduler's.
+type AdmitFunc func(now, lastEnd int64, w Window, next time.Duration, tentative bool) (Verdict, int64)
+
+// Gate is where windows are published. Publish does not allocate, lock or
+// block. Publish is called from one thread at a time; the model reads elsewhere.
+type Gate interface {
+	Publish(Window)
+}
+
+// Clock is time as a model sees it. Safe for concurrent use.
+type Clock interface {
+	// Now is monotonic nanoseconds.
+	Now() int64
+	// WaitUntil returns at the instant t, or earlier when wake delivers.
+	WaitUntil(t int64, wake <-chan struct{})
+}
