@@ -1,0 +1,212 @@
+package scheduler
+
+import "time"
+
+// Phase is what the game does now, as the game names it.
+type Phase uint8
+
+const (
+	PhaseExplore    Phase = iota // the player plays; also when the game names no phase
+	PhaseDialogue                // the player talks and waits for an answer
+	PhaseCombat                  // every frame counts
+	PhaseCutscene                // every frame counts, nobody acts
+	PhaseMenu                    // the world stands still
+	PhaseLoading                 // nobody looks at frames
+	PhaseBackground              // the game is not in front
+)
+
+var phaseNames = [...]string{"explore", "dialogue", "combat", "cutscene", "menu", "loading", "background"}
+
+func (p Phase) String() string { return name(phaseNames[:], int(p)) }
+
+// free reports whether frames of this phase are nobody's concern, so that the
+// LLM and memory work get all there is.
+func (p Phase) free() bool { return p == PhaseMenu || p == PhaseLoading || p == PhaseBackground }
+
+// ThermalStatus is how hot the device says it is. The order is Android's.
+type ThermalStatus uint8
+
+const (
+	ThermalUnknown  ThermalStatus = iota
+	ThermalNone                   // no throttling
+	ThermalLight                  // not felt yet
+	ThermalModerate               // felt by heavy work
+	ThermalSevere                 // clocks fall
+	ThermalCritical               // everything that can be dropped is dropped
+	ThermalShutdown               // the device is about to switch itself off
+)
+
+var thermalNames = [...]string{"unknown", "none", "light", "moderate", "severe", "critical", "shutdown"}
+
+func (s ThermalStatus) String() string { return name(thermalNames[:], int(s)) }
+
+// PowerSource is where the energy comes from.
+type PowerSource uint8
+
+const (
+	PowerUnknown PowerSource = iota
+	PowerMains
+	PowerBattery
+	PowerSaver // on battery, and the user asked to save it
+)
+
+var powerNames = [...]string{"unknown", "mains", "battery", "saver"}
+
+func (p PowerSource) String() string { return name(powerNames[:], int(p)) }
+
+// HostSignals are facts of the whole device. They change in seconds, not
+// frames; a probe thread fills them in. NaN, negative and absurd numbers count
+// as unknown.
+type HostSignals struct {
+	Thermal         ThermalStatus
+	ThermalHeadroom float64 // 0 cold, 1 where severe throttling begins, more beyond it; 0 or NaN: unknown
+	MemoryPressure  float64 // share of time in which some task waited for memory, [0,1]; 0 or NaN: unknown
+	Power           PowerSource
+}
+
+// FrameSample is one frame as the game measured it. A busy time of 0 means
+// "not measured".
+type FrameSample struct {
+	Frame      uint64
+	Start, End Instant       // of the game's own work; with PresentWait known, End may stand after the wait
+	Deadline   Instant       // when the work had to be done; 0: Start + Target, with 2 % of tolerance
+	Target     time.Duration // the frame period wanted now; it may change with every frame
+
+	MainBusy, RenderBusy, GPUBusy time.Duration
+	PresentWait                   time.Duration // of End-Start, spent blocked in present; counts only if known
+	PresentWaitKnown              bool
+
+	// Marked says that the game marks FrameBegin and FrameEnd, so that windows
+	// can be published. Without it the gate paces instead.
+	Marked bool
+
+	Phase Phase
+	Host  HostSignals
+}
+
+// Stage is what the engine's step was for. The first values are llm.Stage's.
+type Stage uint8
+
+const (
+	StageIdle Stage = iota
+	StagePrefill
+	StageDecode
+	StageVerify
+	StageDraft
+	StageIndex // memory work: embedding, index insertion, summaries
+)
+
+var stageNames = [...]string{"idle", "prefill", "decode", "verify", "draft", "index"}
+
+func (s Stage) String() string { return name(stageNames[:], int(s)) }
+
+// Work is what the engine did since the last report, or only that it now has
+// or no longer has something to do.
+type Work struct {
+	Stage      Stage
+	Tokens     int // tokens computed and kept
+	Generated  int // tokens of a reply chosen: progress that the player sees
+	Threads    int
+	Start, End Instant
+	Waited     time.Duration // of End-Start, spent at the gate
+	Stopped    bool          // nothing was kept
+	Pending    int           // requests running or queued after this step; 0: the engine idles
+}
+
+// DeviceID names a device as the engine underneath does: "CPU", "Vulkan0".
+type DeviceID string
+
+// DraftMode says where draft tokens may come from.
+type DraftMode uint8
+
+const (
+	DraftOff DraftMode = iota
+	DraftNGram
+	DraftModel
+	DraftModelNGram
+)
+
+var draftNames = [...]string{"off", "ngram", "model", "model+ngram"}
+
+func (m DraftMode) String() string { return name(draftNames[:], int(m)) }
+
+// Decision is what the LLM may do until the next one.
+type Decision struct {
+	Bottleneck      Bottleneck
+	Confidence      float64  // of Bottleneck, [0,1]: the share of recent frames that say the same
+	Prefill, Decode DeviceID // may differ
+	Threads         int      // CPU threads, ≥ 1
+	Gate            Gate
+	Openness        float64       // place on the axis from yielding all (0) to taking all (1); 0.5 is the whole idle time
+	Margin          time.Duration // GateWindow: it closes this long before the deadline, ≥ 0
+	OpenAfter       time.Duration // GateWindow: it opens this long after FrameBegin, or AtFrameEnd
+	Pause           time.Duration // GatePaced: rest after each group of layers
+	LayersPerStop   int           // layers between two looks at the gate; 0 is all of them
+	Draft           DraftMode
+	VerifyWidth     int           // tokens in one verify batch; 1 without drafts
+	PrefillChunk    int           // tokens in one prefill batch
+	IndexTime       time.Duration // what memory work may use until the next decision
+	Reference       time.Duration // what a frame is measured by: Target, or the game's own time where that is longer
+	Reason          Reason        // the rule that decided
+}
+
+// AtFrameEnd as Decision.OpenAfter keeps the window shut until the game says
+// that its work is done.
+const AtFrameEnd = time.Duration(1<<63 - 1)
+
+// Reason is the rule that decided. The list is closed.
+type Reason uint8
+
+const (
+	ReasonStart       Reason = iota // nothing is known yet
+	ReasonPhaseFree                 // menu, loading or background: full speed
+	ReasonReturn                    // no frame was late: openness creeps back
+	ReasonHeadroom                  // the frame has much room and no lateness is owed: openness returns quickly
+	ReasonLate                      // a frame was late while the LLM ran: one step back
+	ReasonBackOff                   // several late frames in a row: openness is halved
+	ReasonNear                      // the game's work nears its limit: openness gives way before frames are late
+	ReasonFull                      // openness is 1 and nothing speaks against it
+	ReasonHold                      // nothing was learned from this frame: the last decision stands
+	ReasonProbe                     // the gate is closed for a few frames to see whether lateness goes away
+	ReasonProbeOwn                  // the probe says: late without the LLM too, so the reference rises
+	ReasonProbeGuilty               // the probe says: the LLM's doing
+	ReasonClosed                    // yielding all did not help: closed, for a bounded time
+	ReasonFloorRelax                // the reply falls behind its floor: the target is relaxed
+	ReasonFloorOff                  // the floor is empty: control is off until the reply has moved
+	ReasonThermal                   // hot: fewer threads, half the axis
+	ReasonThermalStop               // critical heat: closed but for the floor
+	ReasonOpenLoop                  // feedback is switched off: openness stays where the preset put it
+	ReasonResume                    // back after seconds without frames: careful, nothing learned
+	ReasonNoTarget                  // the sample has no usable frame period: the last decision stands
+	ReasonBadTimes                  // end before start, or an absurd duration: the last decision stands
+	ReasonClockBack                 // the clock went back: the last decision stands
+	ReasonSensorLost                // many unusable samples in a row: careful, paced
+)
+
+var reasonNames = [...]string{"start", "phase-free", "return", "headroom", "late", "back-off", "near", "full", "hold",
+	"probe", "probe-own", "probe-guilty", "closed", "floor-relax", "floor-off", "thermal", "thermal-stop", "open-loop",
+	"resume", "no-target", "bad-times", "clock-back", "sensor-lost"}
+
+func (r Reason) String() string { return name(reasonNames[:], int(r)) }
+
+// Reasons is the number of reasons, for tables of counts indexed by Reason.
+const Reasons = int(ReasonSensorLost) + 1
+
+var _ = [1]int{}[len(reasonNames)-Reasons] // each reason has a name
+
+// Bottleneck is what the game's frame waits for.
+type Bottleneck uint8
+
+const (
+	BoundUnknown Bottleneck = iota
+	BoundNone               // everything has room
+	BoundCPU
+	BoundGPU
+	BoundMemory
+	BoundThermal
+	BoundPresent // a frame cap or the display: no bottleneck, the time is free
+)
+
+var boundNames = [...]string{"unknown", "none", "cpu", "gpu", "memory", "thermal", "present-limited"}
+
+func (b Bottleneck) String() string { return name(boundNames[:], int(b)) }
