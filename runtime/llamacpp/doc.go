@@ -1,0 +1,38 @@
+// Package llamacpp runs GGUF models on llama.cpp's prebuilt libraries, as an
+// llm.Model. It is the only package that knows yzma, purego and cgo.
+//
+// # The gate
+//
+// llama.cpp asks a callback before every node of a graph whether it should
+// halt after it. The hook (gate.h) says yes at the ends of layers, named
+// l_out-N: every LayersPerStop of them when the game published a window, never
+// when the gate is free. At such a halt the thread asks the rule (llm.AdmitFunc,
+// repeated in C) and goes on, waits on a futex, or drops the work through the
+// abort callback. A halt costs about 1 µs and a wake of the pool's threads; what
+// would cost is a Go callback at each of 936 nodes, so with cgo the hook is C.
+//
+// # Predicting a group
+//
+// Whether the next group of layers still fits a window is predicted from what
+// the same layers took before, for each width of batch and number of threads.
+// The output head (norm and the product with the vocabulary) is a group of its
+// own: for a vocabulary of 49,152 over 576 dimensions it takes as long as about
+// eight layers.
+//
+// Example: a window closes in 1.4 ms, a layer takes 0.35 ms, LayersPerStop is
+// 2: 0.7 ≤ 1.4 goes on; then 0.7 ms are left and 0.7 ≤ 0.7 goes on; then 0 are
+// left, and the thread sleeps until the next window is published.
+//
+// # The ledger
+//
+// Each sequence keeps the tokens that its part of the KV cache holds. After any
+// decode that did not return 0 the cache is rolled back to the ledger and the
+// positions are compared; where they differ the sequence is cleared, never
+// trusted.
+//
+// # Out of scope
+//
+// Which window to publish (scheduler), prompts (npc), several models at a time
+// on one thread. Devices without an abort callback (GPUs) stop only between
+// batches; Device.CanStop says so.
+package llamacpp

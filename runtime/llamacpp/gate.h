@@ -1,0 +1,95 @@
+// The layer gate in C: llama.cpp asks it at every node of a graph, and it
+// answers without entering Go (a Go callback costs 1-2 us a node, 900 nodes a
+// token). The rule itself is scheduler.Admit; lull_admit repeats it and a test
+// runs both over the same table.
+#ifndef LULL_GATE_H
+#define LULL_GATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Modes and verdicts have the numbers of llm.GateMode and llm.Verdict.
+enum { LULL_FREE, LULL_PACED, LULL_WINDOW, LULL_CLOSED };
+enum { LULL_GO, LULL_WAIT, LULL_STOP };
+
+#define LULL_FOREVER INT64_MAX
+
+// LULL_SAMPLES: groups of layers kept per decode. More are not recorded; a
+// model of 200 layers and its head still fits.
+#define LULL_SAMPLES 256
+
+typedef struct {
+    int32_t mode;
+    int32_t layers_per_stop;
+    int64_t open_ns, close_ns, pause_ns;
+} lull_window;
+
+// A gate is written by the game thread (seqlock) and read by decode threads.
+typedef struct {
+    _Atomic uint32_t seq;     // odd while a window is being written
+    _Atomic uint32_t wake;    // futex word: counts windows and stops
+    _Atomic uint32_t waiters; // threads inside a wait
+    _Atomic int32_t mode, layers_per_stop;
+    _Atomic int64_t open_ns, close_ns, pause_ns;
+    int64_t clock_offset_ns;  // this machine's monotonic clock minus lull's; fixed at creation
+} lull_gate;
+
+typedef struct {
+    int16_t first, last, width, threads;
+    int32_t switched;
+    int32_t reserved;
+    int64_t duration_ns;
+} lull_sample;
+
+// A hook is one context's side of the gate. Only `stop` is written by other
+// threads; all else belongs to the thread that decodes.
+typedef struct {
+    lull_gate *gate;
+    _Atomic uint32_t stop;   // llm.Model.Stop
+    uint32_t drop;           // this decode was given up at the gate
+    int32_t n_layers;
+    int32_t width, threads, tentative; // of the decode that runs
+    int64_t *predict;        // [n_layers + 1] expected ns of each layer and of the head
+    int32_t node, nodes;     // nodes asked in this decode; nodes of the last whole one
+    int32_t by_name;         // 1 once a node named l_out-N was seen
+    int32_t layer;           // layer at whose end the graph was asked to halt
+    int32_t done;            // last finished layer, -1 before the first
+    int64_t group_start_ns, last_end_ns;
+    int64_t switches;        // involuntary context switches of this thread at group_start
+    int64_t waited_ns;
+    int32_t stops, n_samples;
+    lull_sample samples[LULL_SAMPLES];
+} lull_hook;
+
+void lull_gate_init(lull_gate *g, int64_t lull_now_ns);
+void lull_gate_publish(lull_gate *g, lull_window w);
+int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, bool tentative, int64_t *until);
+
+void lull_hook_stop(lull_hook *h, bool on);
+bool lull_hook_enter(lull_hook *h, int32_t width, int32_t threads, bool tentative, int64_t *predict);
+void lull_hook_leave(lull_hook *h, bool complete);
+
+// llama.cpp's callbacks; the void pointer is a lull_hook.
+bool lull_hook_eval(void *tensor, bool ask, void *hook);
+bool lull_hook_abort(void *hook);
+void *lull_hook_eval_ptr(void);
+void *lull_hook_abort_ptr(void);
+
+// Loading: progress with cancel, and the last error lines of the log.
+typedef struct {
+    _Atomic int32_t per_mille;
+    _Atomic int32_t cancel;
+} lull_loading;
+bool lull_loading_progress(float done, void *loading);
+void *lull_loading_ptr(void);
+int32_t lull_loading_done(lull_loading *l);
+void lull_loading_cancel(lull_loading *l);
+
+#define LULL_LOG_BYTES 4096
+void lull_log(int level, const char *text, void *unused);
+void *lull_log_ptr(void);
+size_t lull_log_take(char *buf, size_t len);
+
+#endif

@@ -1,0 +1,366 @@
+//go:build cgo
+
+#define _GNU_SOURCE
+#include "gate.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(_WIN32)
+#include <windows.h>
+#else
+#include <pthread.h>
+#endif
+
+// ---- the few things that differ between systems ----
+
+static int64_t monotonic_ns(void) {
+#if defined(_WIN32)
+    LARGE_INTEGER count, rate;
+    QueryPerformanceFrequency(&rate);
+    QueryPerformanceCounter(&count);
+    int64_t s = count.QuadPart / rate.QuadPart;
+    return s * 1000000000 + (count.QuadPart - s * rate.QuadPart) * 1000000000 / rate.QuadPart;
+#else
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+#endif
+}
+
+// involuntary_switches says how often this thread was preempted. Where the
+// system does not say, it is always 0 and samples are told apart by the
+// robust aggregation alone.
+static int64_t involuntary_switches(void) {
+#if defined(__linux__)
+    struct rusage u;
+    return getrusage(RUSAGE_THREAD, &u) == 0 ? u.ru_nivcsw : 0;
+#else
+    return 0;
+#endif
+}
+
+#if !defined(__linux__) && !defined(_WIN32)
+static pthread_mutex_t wake_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake_cond = PTHREAD_COND_INITIALIZER;
+#endif
+
+// wait_on sleeps while *word is `seen`, at most `ns` (LULL_FOREVER: no limit).
+static void wait_on(_Atomic uint32_t *word, uint32_t seen, int64_t ns) {
+#if defined(__linux__)
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, ns == LULL_FOREVER ? NULL : &t, NULL, 0);
+#elif defined(_WIN32)
+    // Rounded up, so that a wait never spins; Windows' own grain is 1 ms or more.
+    DWORD ms = ns == LULL_FOREVER ? INFINITE : (DWORD)(ns / 1000000 + 1);
+    WaitOnAddress((volatile void *)word, &seen, sizeof seen, ms);
+#else
+    pthread_mutex_lock(&wake_lock);
+    if (atomic_load(word) == seen) {
+        // Half a millisecond at most: a publisher does not take the lock, so a wake can be missed.
+        int64_t nap = ns < 500000 ? ns : 500000;
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        int64_t at = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec + nap;
+        t.tv_sec = at / 1000000000;
+        t.tv_nsec = at % 1000000000;
+        pthread_cond_timedwait(&wake_cond, &wake_lock, &t);
+    }
+    pthread_mutex_unlock(&wake_lock);
+#endif
+}
+
+static void wake_all(lull_gate *g) {
+    atomic_fetch_add(&g->wake, 1);
+    if (atomic_load(&g->waiters) == 0) return; // no system call on the game thread
+#if defined(__linux__)
+    syscall(SYS_futex, &g->wake, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#elif defined(_WIN32)
+    WakeByAddressAll((void *)&g->wake);
+#else
+    pthread_cond_broadcast(&wake_cond);
+#endif
+}
+
+// ---- the gate ----
+
+void lull_gate_init(lull_gate *g, int64_t lull_now_ns) {
+    memset(g, 0, sizeof *g);
+    g->clock_offset_ns = monotonic_ns() - lull_now_ns;
+}
+
+static int64_t gate_now(const lull_gate *g) { return monotonic_ns() - g->clock_offset_ns; }
+
+void lull_gate_publish(lull_gate *g, lull_window w) {
+    atomic_fetch_add(&g->seq, 1);
+    atomic_store(&g->mode, w.mode);
+    atomic_store(&g->layers_per_stop, w.layers_per_stop);
+    atomic_store(&g->open_ns, w.open_ns);
+    atomic_store(&g->close_ns, w.close_ns);
+    atomic_store(&g->pause_ns, w.pause_ns);
+    atomic_fetch_add(&g->seq, 1);
+    wake_all(g);
+}
+
+static lull_window gate_read(lull_gate *g) {
+    lull_window w;
+    for (;;) {
+        uint32_t before = atomic_load(&g->seq);
+        w.mode = atomic_load(&g->mode);
+        w.layers_per_stop = atomic_load(&g->layers_per_stop);
+        w.open_ns = atomic_load(&g->open_ns);
+        w.close_ns = atomic_load(&g->close_ns);
+        w.pause_ns = atomic_load(&g->pause_ns);
+        if ((before & 1) == 0 && atomic_load(&g->seq) == before) return w;
+    }
+}
+
+// add_ns adds without overflow; both ends saturate.
+static int64_t add_ns(int64_t a, int64_t b) {
+    if (b > 0 && a > INT64_MAX - b) return INT64_MAX;
+    if (b < 0 && a < INT64_MIN - b) return INT64_MIN;
+    return a + b;
+}
+
+// lull_admit is scheduler.Admit, line for line.
+int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, bool tentative, int64_t *until) {
+    *until = 0;
+    if (next < 0) next = 0;
+    switch (w.mode) {
+    case LULL_FREE:
+        return LULL_GO;
+    case LULL_PACED: {
+        int64_t at = add_ns(last_end, w.pause_ns > 0 ? w.pause_ns : 0);
+        if (now >= at) return LULL_GO;
+        *until = at;
+        return LULL_WAIT;
+    }
+    case LULL_WINDOW:
+        if (w.open_ns <= now && add_ns(now, next) <= w.close_ns) return LULL_GO;
+        if (now < w.open_ns && w.open_ns < w.close_ns) {
+            *until = w.open_ns;
+            return LULL_WAIT;
+        }
+        break;
+    }
+    if (tentative) return LULL_STOP;
+    *until = LULL_FOREVER;
+    return LULL_WAIT;
+}
+
+// ---- the hook ----
+
+static int32_t clamp_stride(lull_hook *h, int32_t layers_per_stop) {
+    return layers_per_stop < 1 || layers_per_stop > h->n_layers ? h->n_layers : layers_per_stop;
+}
+
+// predict_next sums the expected time of the group after `done`.
+static int64_t predict_next(lull_hook *h, int32_t layers_per_stop) {
+    if (h->predict == NULL) return 0;
+    int32_t first = h->done + 1;
+    if (first >= h->n_layers) return h->predict[h->n_layers];
+    int32_t last = first + clamp_stride(h, layers_per_stop) - 1;
+    int64_t sum = 0;
+    for (int32_t i = first; i <= last && i < h->n_layers; i++) sum += h->predict[i];
+    return sum;
+}
+
+// pass returns true when the next group may run, false when it must stop.
+static bool pass(lull_hook *h) {
+    lull_gate *g = h->gate;
+    int64_t began = 0;
+    bool go = false;
+    h->stops++;
+    for (;;) {
+        uint32_t seen = atomic_load(&g->wake);
+        if (atomic_load(&h->stop)) break;
+        lull_window w = gate_read(g);
+        int64_t now = gate_now(g), until;
+        if (began == 0) began = now;
+        int32_t v = lull_admit(now, h->last_end_ns, w, predict_next(h, w.layers_per_stop), h->tentative, &until);
+        go = v == LULL_GO;
+        if (v != LULL_WAIT) break;
+        atomic_fetch_add(&g->waiters, 1);
+        wait_on(&g->wake, seen, until == LULL_FOREVER ? LULL_FOREVER : until - now);
+        atomic_fetch_sub(&g->waiters, 1);
+    }
+    h->switches = involuntary_switches();
+    h->group_start_ns = gate_now(g);
+    h->waited_ns += began ? h->group_start_ns - began : 0;
+    if (!go) h->drop = 1;
+    return go;
+}
+
+// learn moves the prediction of each layer of a finished group towards what it
+// took: down at once by a quarter, up by a sixteenth, since most disturbance
+// is one-sided (something else ran). A whole run only seeds an empty table: the
+// head takes as long as several layers, an average would blur the two.
+static void learn(lull_hook *h, int32_t first, int32_t last, int64_t ns) {
+    if (h->predict == NULL) return;
+    if (first == 0 && last == h->n_layers && h->predict[0] != 0) return;
+    int64_t each = ns / (last - first + 1);
+    for (int32_t i = first; i <= last; i++) {
+        int64_t *p = &h->predict[i];
+        if (*p == 0) *p = each;
+        else *p += (each - *p) / (each < *p ? 4 : 16);
+    }
+}
+
+// finish records the group that ends at layer `last` now.
+static void finish(lull_hook *h, int32_t last) {
+    int64_t now = gate_now(h->gate);
+    int64_t ns = now - h->group_start_ns;
+    bool switched = involuntary_switches() != h->switches;
+    int32_t first = h->done + 1;
+    if (first > last) first = last;
+    if (h->n_samples < LULL_SAMPLES) {
+        lull_sample *s = &h->samples[h->n_samples++];
+        *s = (lull_sample){(int16_t)first, (int16_t)last, (int16_t)h->width, (int16_t)h->threads, switched, 0, ns};
+    }
+    if (!switched) learn(h, first, last, ns);
+    h->done = last;
+    h->last_end_ns = now;
+}
+
+void lull_hook_stop(lull_hook *h, bool on) {
+    atomic_store(&h->stop, on);
+    if (on) wake_all(h->gate);
+}
+
+bool lull_hook_enter(lull_hook *h, int32_t width, int32_t threads, bool tentative, int64_t *predict) {
+    h->width = width;
+    h->threads = threads;
+    h->tentative = tentative;
+    h->predict = predict;
+    h->drop = 0;
+    h->node = 0;
+    h->done = -1;
+    h->waited_ns = 0;
+    h->stops = h->n_samples = 0;
+    return pass(h);
+}
+
+void lull_hook_leave(lull_hook *h, bool complete) {
+    if (complete) { // the rest: the head alone after a stop at the last layer, all of it when nothing stopped
+        finish(h, h->n_layers);
+        h->nodes = h->node;
+    }
+    h->last_end_ns = gate_now(h->gate);
+}
+
+// layer_of reads N from a tensor named l_out-N, or returns -1. The name stands
+// at offset 256 of ggml_tensor, which the ABI test at start checks.
+static int32_t layer_of(const char *name) {
+    if (memcmp(name, "l_out-", 6) != 0) return -1;
+    int32_t n = 0;
+    const char *p = name + 6;
+    if (*p == 0) return -1;
+    for (; *p; p++) {
+        if (*p < '0' || *p > '9' || n > 9999) return -1;
+        n = n * 10 + (*p - '0');
+    }
+    return n;
+}
+
+// layer_at tells which layer ends at this node, or -1. Architectures without
+// l_out are cut at equal node distance, once one whole decode was counted.
+static int32_t layer_at(lull_hook *h, const char *name) {
+    int32_t layer = layer_of(name);
+    if (layer >= 0) {
+        h->by_name = 1;
+        return layer < h->n_layers ? layer : -1;
+    }
+    if (h->by_name || h->nodes < h->n_layers) return -1;
+    int32_t each = h->nodes / (h->n_layers + 1);
+    if (each == 0 || h->node % each != 0) return -1;
+    layer = h->node / each - 1;
+    return layer < h->n_layers ? layer : -1;
+}
+
+static bool wants_stop(lull_hook *h, int32_t layer) {
+    int32_t stride = clamp_stride(h, atomic_load(&h->gate->layers_per_stop));
+    if (atomic_load(&h->gate->mode) == LULL_FREE && stride >= h->n_layers) return false;
+    return (layer + 1) % stride == 0 || layer == h->n_layers - 1;
+}
+
+bool lull_hook_eval(void *tensor, bool ask, void *hook) {
+    lull_hook *h = hook;
+    if (ask) {
+        h->node++;
+        int32_t layer = layer_at(h, (const char *)tensor + 256);
+        if (layer < 0) return false;
+        if (layer <= h->done) h->done = -1; // the next micro-batch of the same call
+        if (!wants_stop(h, layer)) return false;
+        h->layer = layer;
+        return true;
+    }
+    finish(h, h->layer);
+    pass(h);
+    // Never false: false is no abort, it returns 0 with stale logits. When the
+    // gate said stop, lull_hook_abort ends the graph at its next node.
+    return true;
+}
+
+bool lull_hook_abort(void *hook) {
+    lull_hook *h = hook;
+    return h->drop || atomic_load_explicit(&h->stop, memory_order_relaxed);
+}
+
+void *lull_hook_eval_ptr(void) { return (void *)lull_hook_eval; }
+void *lull_hook_abort_ptr(void) { return (void *)lull_hook_abort; }
+
+// ---- loading and log ----
+
+bool lull_loading_progress(float done, void *loading) {
+    lull_loading *l = loading;
+    atomic_store(&l->per_mille, (int32_t)(done * 1000));
+    return atomic_load(&l->cancel) == 0;
+}
+
+int32_t lull_loading_done(lull_loading *l) { return atomic_load(&l->per_mille); }
+void lull_loading_cancel(lull_loading *l) { atomic_store(&l->cancel, 1); }
+void *lull_loading_ptr(void) { return (void *)lull_loading_progress; }
+
+// The log keeps only the last warnings and errors; nothing is ever printed,
+// the host's terminal is not ours.
+static atomic_flag log_busy = ATOMIC_FLAG_INIT;
+static char log_text[LULL_LOG_BYTES];
+static size_t log_len;
+
+enum { LOG_WARN = 3, LOG_ERROR = 4, LOG_CONT = 5 }; // ggml_log_level
+
+void lull_log(int level, const char *text, void *unused) {
+    (void)unused;
+    static _Thread_local int last_level;
+    if (level != LOG_CONT) last_level = level;
+    if (last_level != LOG_WARN && last_level != LOG_ERROR) return;
+    size_t n = strlen(text);
+    if (n > LULL_LOG_BYTES / 2) n = LULL_LOG_BYTES / 2;
+    while (atomic_flag_test_and_set(&log_busy)) {}
+    if (log_len + n > LULL_LOG_BYTES) { // keep the newest half
+        memmove(log_text, log_text + log_len - LULL_LOG_BYTES / 2, LULL_LOG_BYTES / 2);
+        log_len = LULL_LOG_BYTES / 2;
+    }
+    memcpy(log_text + log_len, text, n);
+    log_len += n;
+    atomic_flag_clear(&log_busy);
+}
+
+void *lull_log_ptr(void) { return (void *)lull_log; }
+
+size_t lull_log_take(char *buf, size_t len) {
+    while (atomic_flag_test_and_set(&log_busy)) {}
+    size_t n = log_len < len ? log_len : len;
+    memcpy(buf, log_text, n);
+    log_len = 0;
+    atomic_flag_clear(&log_busy);
+    return n;
+}

@@ -1,0 +1,331 @@
+package llamacpp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hybridgroup/yzma/pkg/llama"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+// Options say how a model is opened. The zero value is a good default.
+type Options struct {
+	Device       string        // ggml device id; default the CPU
+	Context      int           // tokens a sequence may hold; default 2048
+	MaxSequences int           // conversations in the cache at one time; default 4
+	MaxBatch     int           // tokens in one Decode; default 256
+	MaxOutputs   int           // tokens of one Decode whose logits may be wanted; default 64
+	Threads      int           // threads of the pool; default one a core, at most 16
+	Clock        llm.Clock     // the clock of windows; required
+	Admit        llm.AdmitFunc // the rule at the gate, for builds without cgo; required
+	Gate         llm.Gate      // a gate made by NewGate, to share; default one of its own
+	Plain        bool          // no layer gate and no pool of ours: llama.cpp as it comes, to compare with
+
+	// Progress is told the loaded share, 0 to 1, now and then, from the
+	// goroutine that called Open.
+	Progress func(done float64)
+}
+
+// Limits of Options. Beyond them llama.cpp would abort the process or take
+// memory by the gigabyte.
+const (
+	minContext   = 64
+	maxContext   = 1 << 20
+	maxSequences = 64
+	maxBatch     = 4096
+)
+
+func (o *Options) complete() error {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.Context, 2048)
+	def(&o.MaxSequences, 4)
+	def(&o.MaxBatch, 256)
+	def(&o.MaxOutputs, 64)
+	def(&o.Threads, defaultThreads())
+	check := func(name string, v, low, high int) error {
+		if v < low || v > high {
+			return fmt.Errorf("llamacpp: %s %d, want %d…%d", name, v, low, high)
+		}
+		return nil
+	}
+	o.MaxBatch = min(o.MaxBatch, max(o.Context, minContext))
+	if o.Clock == nil || o.Admit == nil {
+		return errors.New("llamacpp: Options.Clock and Options.Admit are required; package local sets them")
+	}
+	return errors.Join(
+		check("Context", o.Context, minContext, maxContext),
+		check("MaxSequences", o.MaxSequences, 1, maxSequences),
+		check("MaxBatch", o.MaxBatch, 1, maxBatch),
+		check("MaxOutputs", o.MaxOutputs, 1, maxBatch),
+		check("Threads", o.Threads, 1, maxThreads),
+	)
+}
+
+// Model is a GGUF model in llama.cpp; it implements llm.Model.
+type Model struct {
+	opt      Options
+	info     llm.Info
+	template string
+	print    fingerprint
+
+	handle llama.Model
+	vocab  llama.Vocab
+	ctx    llama.Context
+	memory llama.Memory
+	batch  llama.Batch
+
+	gate    *gate
+	hook    *hook
+	pool    *pool
+	threads int // set in the context now
+
+	sequences []*sequence // by id; nil is free
+	rows      []int32     // row of the last decode's logits → index in its batch
+	closed    atomic.Bool
+}
+
+// NewGate makes a gate that several models can share.
+func NewGate(clock llm.Clock, admit llm.AdmitFunc) (llm.Gate, error) { return newGate(clock, admit) }
+
+// Open loads a model and makes its KV cache. It takes seconds: call it from a
+// goroutine of its own; cancelling ctx ends it early. On error nothing is left
+// behind, and the next Open works.
+func Open(ctx context.Context, path string, opt Options) (*Model, error) {
+	if err := loaded(); err != nil {
+		return nil, err
+	}
+	if err := opt.complete(); err != nil {
+		return nil, err
+	}
+	device, err := findDevice(opt.Device)
+	if err != nil {
+		return nil, err
+	}
+	print, err := checkModelFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{opt: opt, print: print}
+	if err := m.loadWeights(ctx, path, device); err != nil {
+		return nil, err
+	}
+	if err := m.makeContext(device); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// checkModelFile refuses what is plainly no model before llama.cpp sees it.
+func checkModelFile(path string) (fingerprint, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %w; name another with --model, or run 'lull assets fetch'", ErrModelFile, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %w", ErrModelFile, err)
+	}
+	if !info.Mode().IsRegular() {
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s is no regular file; a model is one .gguf file", ErrModelFile, path)
+	}
+	if info.Size() == 0 {
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s is empty; download it again", ErrModelFile, path)
+	}
+	var magic [4]byte
+	if _, err := f.ReadAt(magic[:], 0); err != nil || string(magic[:]) != "GGUF" {
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s begins with %q, a GGUF file with \"GGUF\"; convert the model to GGUF",
+			ErrModelFile, path, magic)
+	}
+	return fingerprintOf(f, info.Size())
+}
+
+// loadWeights runs the load on a goroutine of its own and watches ctx.
+func (m *Model) loadWeights(ctx context.Context, path string, device Device) error {
+	takeLog()
+	l := newLoading()
+	defer l.free()
+	params := llama.ModelDefaultParams()
+	params.ProgressCallback, params.ProgressCallbackUserData = l.callback()
+	devices := []llama.GGMLBackendDevice{device.handle, 0}
+	if device.Kind == CPU {
+		params.SetCPUOnly()
+	} else if err := params.SetDevices(devices); err != nil {
+		return fmt.Errorf("llamacpp: device %s: %w", device.ID, err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		m.handle, err = llama.ModelLoadFromFile(path, params)
+		done <- err
+	}()
+	err := m.watch(ctx, l, done)
+	if len(devices) == 0 {
+		panic("llamacpp: devices must outlive the load") // keeps the slice reachable
+	}
+	switch {
+	case ctx.Err() != nil:
+		if m.handle != 0 {
+			llama.ModelFree(m.handle)
+			m.handle = 0
+		}
+		return fmt.Errorf("llamacpp: loading %s: %w", path, context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("llamacpp: %w: %s: %s", ErrModelFile, path, orUnknown(lastLog()))
+	}
+	m.describe(path, device)
+	if m.info.Vocab == 0 || !llama.ModelHasDecoder(m.handle) && !llama.ModelHasEncoder(m.handle) {
+		m.Close()
+		return fmt.Errorf("llamacpp: %w: %s has no vocabulary; it is no language model", ErrModelFile, path)
+	}
+	return nil
+}
+
+// watch waits for the load and passes progress and cancel on.
+func (m *Model) watch(ctx context.Context, l *loading, done <-chan error) error {
+	const every = 50 * time.Millisecond // as often as a progress bar can be seen to move
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	cancelled := ctx.Done()
+	for {
+		select {
+		case err := <-done:
+			if m.opt.Progress != nil && err == nil {
+				m.opt.Progress(1)
+			}
+			return err
+		case <-cancelled:
+			l.cancel()
+			cancelled = nil // the load ends at its next tensor
+		case <-tick.C:
+			if m.opt.Progress != nil {
+				m.opt.Progress(l.done())
+			}
+		}
+	}
+}
+
+func orUnknown(log string) string {
+	if log == "" {
+		return "llama.cpp gave no reason"
+	}
+	return log
+}
+
+func (m *Model) describe(path string, device Device) {
+	m.vocab = llama.ModelGetVocab(m.handle)
+	arch, _ := llama.ModelMetaValStr(m.handle, "general.architecture")
+	name, ok := llama.ModelMetaValStr(m.handle, "general.name")
+	if !ok || name == "" {
+		name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	m.template = llama.ModelChatTemplate(m.handle, "")
+	if m.template == "" {
+		m.template = "chatml" // what llama.cpp's own tools fall back to
+	}
+	m.info = llm.Info{
+		Name:         name + " " + llama.FtypeName(llama.ModelFtype(m.handle)),
+		Architecture: arch,
+		Device:       device.ID,
+		Library:      "llama.cpp " + Version,
+		Layers:       int(llama.ModelNLayer(m.handle)),
+		Vocab:        int(llama.VocabNTokens(m.vocab)),
+		Context:      m.opt.Context,
+		TrainContext: int(llama.ModelNCtxTrain(m.handle)),
+		MaxBatch:     m.opt.MaxBatch,
+		MaxSequences: m.opt.MaxSequences,
+		Bytes:        llama.ModelSize(m.handle),
+		CanTruncate:  !llama.ModelIsRecurrent(m.handle) && !llama.ModelIsHybrid(m.handle),
+	}
+}
+
+// makeContext makes the KV cache, with every choice explicit: AUTO values may
+// differ between two contexts, and then states cannot be moved.
+func (m *Model) makeContext(device Device) (err error) {
+	if m.info.Layers > 4096 {
+		return fmt.Errorf("llamacpp: %w: %d layers", ErrModelFile, m.info.Layers)
+	}
+	if err := m.makeGate(); err != nil {
+		return err
+	}
+	o := m.opt
+	p := llama.ContextDefaultParams()
+	p.NCtx = uint32(o.Context * o.MaxSequences) // divided by n_seq_max, as the cache is not unified
+	p.NBatch, p.NUbatch = uint32(o.MaxBatch), uint32(o.MaxBatch)
+	p.NSeqMax = uint32(o.MaxSequences)
+	p.NOutputsMax = uint32(min(o.MaxOutputs, o.MaxBatch))
+	p.NThreads, p.NThreadsBatch = int32(o.Threads), int32(o.Threads)
+	p.FlashAttentionType = llama.FlashAttentionTypeEnabled
+	p.KVUnified, p.SwaFull, p.NoPerf = 0, 1, 1
+	if device.Kind == CPU {
+		p.Offload_kqv, p.OpOffload = 0, 0
+	}
+	if !o.Plain {
+		p.CbEval, p.AbortCallback, p.CbEvalUserData = m.hook.callbacks()
+		p.AbortCallbackData = p.CbEvalUserData
+	}
+	takeLog()
+	if m.ctx, err = llama.InitFromModel(m.handle, p); err != nil {
+		return fmt.Errorf("llamacpp: %w: no context of %d × %d tokens: %s", ErrModelFile, o.MaxSequences, o.Context, orUnknown(lastLog()))
+	}
+	if m.memory, err = llama.GetMemory(m.ctx); err != nil {
+		return fmt.Errorf("llamacpp: %s: %w", m.info.Name, err)
+	}
+	m.threads = o.Threads
+	m.batch = llama.BatchInit(int32(o.MaxBatch), 0, 1)
+	m.sequences = make([]*sequence, o.MaxSequences)
+	m.rows = make([]int32, 0, o.MaxBatch)
+	return nil
+}
+
+func (m *Model) makeGate() (err error) {
+	shared, ok := m.opt.Gate.(*gate)
+	if m.gate = shared; !ok || shared == nil {
+		if m.gate, err = newGate(m.opt.Clock, m.opt.Admit); err != nil {
+			return err
+		}
+	}
+	m.hook, err = newHook(m.gate, m.info.Layers)
+	return err
+}
+
+// Info implements llm.Model.
+func (m *Model) Info() llm.Info { return m.info }
+
+// Gate implements llm.Model.
+func (m *Model) Gate() llm.Gate { return m.gate }
+
+// Stop implements llm.Model.
+func (m *Model) Stop() { m.hook.stop(true) }
+
+// Resume implements llm.Model.
+func (m *Model) Resume() { m.hook.stop(false) }
+
+// Close implements llm.Model. It joins the pool's threads.
+func (m *Model) Close() error {
+	if m.closed.Swap(true) {
+		return nil
+	}
+	if m.ctx != 0 {
+		llama.DetachThreadpool(m.ctx)
+		llama.Free(m.ctx)
+		llama.BatchFree(m.batch)
+	}
+	m.pool.free()
+	if m.handle != 0 {
+		llama.ModelFree(m.handle)
+	}
+	return nil // gate and hook live on until nobody can reach them: Publish and Stop may still come
+}
