@@ -36,17 +36,17 @@ func synthetic(format Format, bytesWanted int64) *endless {
 	e := &endless{left: bytesWanted}
 	switch format {
 	case PresentMon2:
-		e.header = []byte("Application,ProcessID,SwapChainAddress,PresentRuntime,SyncInterval,PresentFlags,AllowsTearing," +
-			"PresentMode,FrameType,CPUStartTime,MsBetweenAppStart,MsCPUBusy,MsCPUWait,MsGPULatency,MsGPUTime,MsGPUBusy," +
-			"MsGPUWait,DisplayLatency,DisplayedTime,MsAnimationError\n")
+		e.header = []byte("Application,ProcessID,SwapChainAddress,PresentRuntime,SyncInterval,PresentFlags," +
+			"AllowsTearing,PresentMode,FrameType,CPUStartTime,MsBetweenAppStart,MsCPUBusy,MsCPUWait,MsGPULatency," +
+			"MsGPUTime,MsGPUBusy,MsGPUWait,DisplayLatency,DisplayedTime,MsAnimationError\n")
 		for i := range 1000 {
 			fmt.Fprintf(&b, "game.exe,1234,0x1F74,DXGI,0,512,1,Hardware: Independent Flip,Application,%.4f,16.%04d,"+
 				"9.%04d,7.1000,1.2000,11.%04d,10.%04d,1.0000,22.5000,16.6600,-0.01%02d\n",
 				float64(i)*16.6667, i*7%10000, i, i, i, i%100)
 		}
 	case PresentMon1:
-		e.header = []byte("Application,ProcessID,SwapChainAddress,Runtime,SyncInterval,PresentFlags,Dropped,TimeInSeconds," +
-			"MsBetweenPresents,MsBetweenDisplayChange,MsInPresentAPI,MsUntilRenderComplete,MsUntilDisplayed\n")
+		e.header = []byte("Application,ProcessID,SwapChainAddress,Runtime,SyncInterval,PresentFlags,Dropped," +
+			"TimeInSeconds,MsBetweenPresents,MsBetweenDisplayChange,MsInPresentAPI,MsUntilRenderComplete,MsUntilDisplayed\n")
 		for i := range 1000 {
 			fmt.Fprintf(&b, "game.exe,1234,0x000000001AB0B4C0,D3D9,-1,0,0,%.6f,16.%03d,16.667,0.4%02d,1.370,23.525\n",
 				float64(i)*0.0166667, i, i%100)

@@ -65,7 +65,8 @@ func readCapFrameX(r io.Reader, b *builder) error {
 		if p.emitFailed(err) {
 			return err
 		}
-		return fmt.Errorf("%w: JSON at byte %d, after %d complete runs: %w", ErrBroken, p.dec.InputOffset(), p.runs, err)
+		return fmt.Errorf("%w: JSON at byte %d, after %d complete runs: %w",
+			ErrBroken, p.dec.InputOffset(), p.runs, err)
 	}
 	if p.runs == 0 {
 		return fmt.Errorf("%w: a JSON without Runs[].CaptureData.MsBetweenPresents, so not CapFrameX's", ErrNoCapture)

@@ -159,7 +159,8 @@ func (p *csvParser) header(line []byte) bool {
 	case bytes.Equal(line, []byte("v1")):
 		p.preamble = 5
 		return true
-	case bytes.HasPrefix(line, []byte("//")), bytes.HasPrefix(line, []byte("---")), bytes.HasPrefix(line, []byte("sep=")):
+	case bytes.HasPrefix(line, []byte("//")), bytes.HasPrefix(line, []byte("---")),
+		bytes.HasPrefix(line, []byte("sep=")):
 		return true
 	}
 	return false

@@ -116,7 +116,8 @@ func (c *Capture) choose(o Options) error {
 			continue
 		}
 		b := c.Streams[best]
-		if s.Process == b.Process && s.Frames > b.Frames || s.Process != b.Process && frames[s.Process] > frames[b.Process] {
+		if s.Process == b.Process && s.Frames > b.Frames ||
+			s.Process != b.Process && frames[s.Process] > frames[b.Process] {
 			best = i
 		}
 	}
@@ -202,8 +203,8 @@ func (c *Capture) checkClock() {
 	}
 	covered := float64(frames) / float64(clock)
 	if math.Abs(covered-1) > 0.1 { // rounding and one dropped row stay far below
-		c.Notes = append(c.Notes, fmt.Sprintf("the frame times cover %.0f %% of the capture's own clock: rows are samples "+
-			"(MangoHud's log_interval?) or are missing, so percentiles are of samples and hitches between them are lost",
-			100*covered))
+		c.Notes = append(c.Notes, fmt.Sprintf("the frame times cover %.0f %% of the capture's own clock: rows are "+
+			"samples (MangoHud's log_interval?) or are missing, so percentiles are of samples and hitches between them "+
+			"are lost", 100*covered))
 	}
 }
