@@ -58,8 +58,7 @@ func (m *Model) makeEmbeddingContext() (err error) {
 	p.NThreads, p.NThreadsBatch = int32(m.opt.Threads), int32(m.opt.Threads)
 	p.FlashAttentionType = llama.FlashAttentionTypeDisabled
 	p.Embeddings, p.NoPerf = 1, 1
-	p.CbEval, p.AbortCallback, p.CbEvalUserData = m.hook.callbacks()
-	p.AbortCallbackData = p.CbEvalUserData
+	p.CbEval, p.AbortCallback, p.AbortCallbackData, p.CbEvalUserData = m.hook.callbacks()
 	if _, own := llama.ModelMetaValStr(m.handle, m.info.Architecture+".pooling_type"); !own {
 		p.PoolingType = llama.PoolingTypeMean
 	}

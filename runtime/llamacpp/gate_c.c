@@ -138,17 +138,17 @@ int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, b
     case LULL_FREE:
         return LULL_GO;
     case LULL_PACED: {
-        int64_t at = add_ns(last_end, w.pause_ns > 0 ? w.pause_ns : 0);
+        int64_t at = add_ns(last_end, w.pause_ns);
         if (now >= at) return LULL_GO;
         *until = at;
         return LULL_WAIT;
     }
     case LULL_WINDOW:
-        if (w.open_ns <= now && add_ns(now, next) <= w.close_ns) return LULL_GO;
-        if (now < w.open_ns && w.open_ns < w.close_ns) {
+        if (now < w.open_ns) {
             *until = w.open_ns;
             return LULL_WAIT;
         }
+        if (now <= w.close_ns && (uint64_t)w.close_ns - (uint64_t)now >= (uint64_t)next) return LULL_GO;
         break;
     }
     if (tentative) return LULL_STOP;

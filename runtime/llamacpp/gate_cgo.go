@@ -91,9 +91,13 @@ func newHook(g *gate, layers int) (*hook, error) {
 }
 
 // callbacks returns the C functions for cb_eval and abort, and their data.
-func (h *hook) callbacks() (eval, abort, data uintptr) {
-	return uintptr(C.lull_hook_eval_ptr()), uintptr(C.lull_hook_abort_ptr()), uintptr(unsafe.Pointer(h.c))
+func (h *hook) callbacks() (eval, abort, abortData, evalData uintptr) {
+	self := uintptr(unsafe.Pointer(h.c))
+	return uintptr(C.lull_hook_eval_ptr()), uintptr(C.lull_hook_abort_ptr()), self, self
 }
+
+// release has nothing to give back here: the C memory goes with the hook.
+func (h *hook) release() {}
 
 func (h *hook) stop(on bool) { C.lull_hook_stop(h.c, C.bool(on)) }
 

@@ -273,8 +273,7 @@ func (m *Model) makeContext(device Device) (err error) {
 		p.Offload_kqv, p.OpOffload = 0, 0
 	}
 	if !o.Plain {
-		p.CbEval, p.AbortCallback, p.CbEvalUserData = m.hook.callbacks()
-		p.AbortCallbackData = p.CbEvalUserData
+		p.CbEval, p.AbortCallback, p.AbortCallbackData, p.CbEvalUserData = m.hook.callbacks()
 	}
 	takeLog()
 	if m.ctx, err = llama.InitFromModel(m.handle, p); err != nil {
@@ -322,6 +321,9 @@ func (m *Model) Close() error {
 		llama.DetachThreadpool(m.ctx)
 		llama.Free(m.ctx)
 		llama.BatchFree(m.batch)
+	}
+	if m.hook != nil {
+		m.hook.release()
 	}
 	m.pool.free()
 	if m.handle != 0 {

@@ -1,0 +1,393 @@
+//go:build !cgo
+
+package llamacpp
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+// gateKind says which of the two gates this build has. This one enters Go at
+// every node of a graph: 1-2 µs each, 900 nodes a token.
+const gateKind = "purego"
+
+// gate fans windows out to the soft gates of its hooks, so that each model can
+// be stopped for itself.
+type gate struct {
+	clock llm.Clock
+	admit llm.AdmitFunc
+	mu    sync.Mutex // adding hooks
+	hooks atomic.Pointer[[]*hook]
+}
+
+func newGate(clock llm.Clock, admit llm.AdmitFunc) (*gate, error) {
+	g := &gate{clock: clock, admit: admit}
+	g.hooks.Store(&[]*hook{})
+	return g, nil
+}
+
+// Publish implements llm.Gate.
+func (g *gate) Publish(w llm.Window) {
+	for _, h := range *g.hooks.Load() {
+		h.soft.Publish(w)
+	}
+}
+
+// add gives a new hook the newest window.
+func (g *gate) add(h *hook) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old := *g.hooks.Load()
+	if len(old) > 0 {
+		h.soft.Publish(old[0].soft.Window())
+	}
+	list := append(append([]*hook(nil), old...), h)
+	g.hooks.Store(&list)
+}
+
+// maxHooks: contexts that may be made in one process without cgo. Callbacks
+// find their hook by a small number; slots are used again after Close.
+const maxHooks = 256
+
+var (
+	hookSlots  [maxHooks]atomic.Pointer[hook]
+	abortWords [maxHooks]uint32 // what strlen reads: "" goes on, "\x01" stops; little endian
+	callbacks  struct {
+		sync.Once
+		eval, abort, log, progress uintptr
+		err                        error
+	}
+)
+
+// makeCallbacks makes the four callbacks of this process: they are never freed.
+func makeCallbacks() error {
+	callbacks.Do(func() {
+		callbacks.eval = purego.NewCallback(evalHook)
+		callbacks.log = purego.NewCallback(logLine)
+		callbacks.progress = purego.NewCallback(loadProgress)
+		callbacks.abort, callbacks.err = findStrlen()
+	})
+	return callbacks.err
+}
+
+// hook is one context's side of the gate. See gate.h, whose logic it repeats.
+type hook struct {
+	soft   *llm.SoftGate
+	clock  llm.Clock
+	slot   int
+	layers int
+	table  []int64 // predictions, a row of layers+1 for each width and number of threads
+	row    []int64
+
+	width, threads      int
+	tentative, drop     bool
+	node, nodes         int
+	byName              bool
+	layer, done         int
+	groupStart, lastEnd int64
+	switches            int64
+	waited              time.Duration
+	stops               int
+	samples             []llm.LayerSample
+}
+
+func newHook(g *gate, layers int) (*hook, error) {
+	if err := makeCallbacks(); err != nil {
+		return nil, err
+	}
+	h := &hook{
+		soft:    llm.NewGate(g.clock, g.admit),
+		clock:   g.clock,
+		layers:  layers,
+		table:   make([]int64, widthRows*maxThreads*(layers+1)),
+		samples: make([]llm.LayerSample, 0, layers+1),
+	}
+	for i := range hookSlots {
+		if hookSlots[i].CompareAndSwap(nil, h) {
+			h.slot = i
+			atomic.StoreUint32(&abortWords[i], 0)
+			g.add(h)
+			return h, nil
+		}
+	}
+	return nil, fmt.Errorf("llamacpp: %d contexts are open: %w", maxHooks, llm.ErrNoSequence)
+}
+
+func (h *hook) callbacks() (eval, abort, abortData, evalData uintptr) {
+	return callbacks.eval, callbacks.abort, uintptr(unsafe.Pointer(&abortWords[h.slot])), uintptr(h.slot)
+}
+
+// release gives the slot back, after the context is gone.
+func (h *hook) release() { hookSlots[h.slot].CompareAndSwap(h, nil) }
+
+func (h *hook) stop(on bool) {
+	if on {
+		atomic.StoreUint32(&abortWords[h.slot], 1)
+		h.soft.Stop()
+		return
+	}
+	h.soft.Resume()
+	atomic.StoreUint32(&abortWords[h.slot], 0)
+}
+
+func (h *hook) enter(width, threads int, tentative bool) bool {
+	at := predictRow(width, threads) * (h.layers + 1)
+	h.row = h.table[at : at+h.layers+1]
+	h.width, h.threads, h.tentative = width, threads, tentative
+	if h.drop && !h.soft.Stopped() {
+		atomic.StoreUint32(&abortWords[h.slot], 0)
+	}
+	h.drop, h.node, h.done, h.waited, h.stops = false, 0, -1, 0, 0
+	h.samples = h.samples[:0]
+	return h.pass()
+}
+
+func (h *hook) leave(complete bool, w *llm.Work) {
+	if complete {
+		h.finish(h.layers)
+		h.nodes = h.node
+	}
+	h.lastEnd = h.clock.Now()
+	w.Waited += h.waited
+	w.Stops += h.stops
+	w.Samples = h.samples
+}
+
+func (h *hook) stride(layersPerStop int) int {
+	if layersPerStop < 1 || layersPerStop > h.layers {
+		return h.layers
+	}
+	return layersPerStop
+}
+
+func (h *hook) predictNext(layersPerStop int) time.Duration {
+	first := h.done + 1
+	if first >= h.layers {
+		return time.Duration(h.row[h.layers])
+	}
+	sum := int64(0)
+	for _, ns := range h.row[first:min(first+h.stride(layersPerStop), h.layers)] {
+		sum += ns
+	}
+	return time.Duration(sum)
+}
+
+func (h *hook) pass() bool {
+	h.stops++
+	waited, ok := h.soft.Pass(h.lastEnd, h.predictNext(h.soft.Window().LayersPerStop), h.tentative)
+	h.waited += waited
+	h.switches = involuntarySwitches()
+	h.groupStart = h.clock.Now()
+	if !ok {
+		h.drop = true
+		atomic.StoreUint32(&abortWords[h.slot], 1)
+	}
+	return ok
+}
+
+func (h *hook) finish(last int) {
+	now := h.clock.Now()
+	d := time.Duration(now - h.groupStart)
+	switched := involuntarySwitches() != h.switches
+	first := min(h.done+1, last)
+	if len(h.samples) < cap(h.samples) {
+		h.samples = append(h.samples, llm.LayerSample{
+			First: int16(first), Last: int16(last), Width: int16(h.width), Threads: int16(h.threads), Duration: d, Switched: switched,
+		})
+	}
+	if !switched {
+		h.learn(first, last, int64(d))
+	}
+	h.done, h.lastEnd = last, now
+}
+
+func (h *hook) learn(first, last int, ns int64) {
+	if first == 0 && last == h.layers && h.row[0] != 0 {
+		return
+	}
+	each := ns / int64(last-first+1)
+	for i := first; i <= last; i++ {
+		switch p := &h.row[i]; {
+		case *p == 0:
+			*p = each
+		case each < *p:
+			*p += (each - *p) / 4
+		default:
+			*p += (each - *p) / 16
+		}
+	}
+}
+
+// evalHook is llama.cpp's cb_eval. It never returns 0 after a layer: that is
+// no abort.
+func evalHook(tensor unsafe.Pointer, ask, slot uintptr) uintptr {
+	h := hookSlots[slot].Load()
+	if h == nil {
+		return 0
+	}
+	if ask&0xff == 0 {
+		h.finish(h.layer)
+		h.pass()
+		return 1
+	}
+	h.node++
+	layer := h.layerAt(unsafe.Add(tensor, nameOffset))
+	if layer < 0 {
+		return 0
+	}
+	if layer <= h.done {
+		h.done = -1
+	}
+	w := h.soft.Window()
+	stride := h.stride(w.LayersPerStop)
+	if w.Mode == llm.GateFree && stride >= h.layers || (layer+1)%stride != 0 && layer != h.layers-1 {
+		return 0
+	}
+	h.layer = layer
+	return 1
+}
+
+const nameOffset = 256 // of ggml_tensor.name, 64 bytes
+
+func (h *hook) layerAt(name unsafe.Pointer) int {
+	if n := layerOf((*[64]byte)(name)); n >= 0 {
+		h.byName = true
+		if n < h.layers {
+			return n
+		}
+		return -1
+	}
+	if h.byName || h.nodes < h.layers {
+		return -1
+	}
+	each := h.nodes / (h.layers + 1)
+	if each == 0 || h.node%each != 0 || h.node/each > h.layers {
+		return -1
+	}
+	return h.node/each - 1
+}
+
+// layerOf reads N from a name l_out-N, or returns -1.
+func layerOf(name *[64]byte) int {
+	const prefix = "l_out-"
+	if string(name[:len(prefix)]) != prefix || name[len(prefix)] == 0 {
+		return -1
+	}
+	n := 0
+	for _, c := range name[len(prefix):] {
+		if c == 0 {
+			return n
+		}
+		if c < '0' || c > '9' || n > 9999 {
+			return -1
+		}
+		n = n*10 + int(c-'0')
+	}
+	return -1
+}
+
+// loading is the shared state of one model load. Loads are numbered, since a
+// callback can only be told a number.
+type loading struct {
+	id       uintptr
+	perMille atomic.Int32
+	stopped  atomic.Bool
+}
+
+var (
+	loads    sync.Map // id → *loading
+	nextLoad atomic.Uintptr
+)
+
+func newLoading() *loading {
+	l := &loading{id: nextLoad.Add(1)}
+	loads.Store(l.id, l)
+	return l
+}
+
+func (l *loading) callback() (fn, data uintptr) {
+	if makeCallbacks() != nil {
+		return 0, 0
+	}
+	return callbacks.progress, l.id
+}
+
+func (l *loading) done() float64 { return float64(l.perMille.Load()) / 1000 }
+func (l *loading) cancel()       { l.stopped.Store(true) }
+func (l *loading) free()         { loads.Delete(l.id) }
+
+func loadProgress(done float32, id uintptr) uintptr {
+	v, ok := loads.Load(id)
+	if !ok {
+		return 1
+	}
+	l := v.(*loading)
+	l.perMille.Store(int32(done * 1000))
+	if l.stopped.Load() {
+		return 0
+	}
+	return 1
+}
+
+var log struct {
+	sync.Mutex
+	text  strings.Builder
+	level int32
+}
+
+const (
+	logBytes = 4096
+	logWarn  = 3 // ggml_log_level
+	logError = 4
+	logCont  = 5
+)
+
+func logLine(level int32, text unsafe.Pointer, _ uintptr) uintptr {
+	log.Lock()
+	defer log.Unlock()
+	if level != logCont {
+		log.level = level
+	}
+	if log.level != logWarn && log.level != logError {
+		return 0
+	}
+	n := 0
+	for n < logBytes/2 && *(*byte)(unsafe.Add(text, n)) != 0 {
+		n++
+	}
+	if log.text.Len()+n > logBytes {
+		log.text.Reset() // the newest lines name the cause
+	}
+	log.text.Write(unsafe.Slice((*byte)(text), n))
+	return 0
+}
+
+func logCallback() uintptr {
+	if makeCallbacks() != nil {
+		return 0
+	}
+	return callbacks.log
+}
+
+func takeLog() string {
+	log.Lock()
+	defer log.Unlock()
+	s := log.text.String()
+	log.text.Reset()
+	return s
+}
+
+// admitC has no C to call here.
+func admitC(int64, int64, llm.Window, time.Duration, bool) (llm.Verdict, int64) {
+	panic(errors.New("llamacpp: built without cgo on " + runtime.GOOS))
+}

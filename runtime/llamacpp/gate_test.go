@@ -1,0 +1,169 @@
+package llamacpp
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+// published runs publish on a second goroutine once the model waits at its
+// gate, and keeps running it until the returned function is called: whether
+// one window is enough is the model's affair.
+func whileWaiting(m *Model, publish func()) (done func()) {
+	var stop atomic.Bool
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for !stop.Load() {
+			publish()
+		}
+	}()
+	return func() { stop.Store(true); <-finished }
+}
+
+func TestGateSamplesEachLayer(t *testing.T) {
+	m := open(t, nil)
+	s, _ := m.NewSequence()
+	for _, stride := range []int{1, 2, 7, m.info.Layers, 0} {
+		m.Gate().Publish(llm.Window{Mode: llm.GateFree, LayersPerStop: stride})
+		var b llm.Batch
+		b.Add(s, tokens(t, m, "Hello", false)[0], true)
+		w, err := m.Decode(&b, llm.Grant{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := int16(0)
+		for _, x := range w.Samples {
+			if x.First != next || x.Last < x.First || x.Duration <= 0 || x.Width != 1 || x.Threads != 1 {
+				t.Fatalf("stride %d: sample %+v, want it to begin at layer %d", stride, x, next)
+			}
+			next = x.Last + 1
+		}
+		if int(next) != m.info.Layers+1 {
+			t.Errorf("stride %d: samples end before layer %d, want the head (%d) last", stride, next, m.info.Layers)
+		}
+		want := 1 // everything in one go, and the question at the entrance
+		if stride > 0 && stride < m.info.Layers {
+			want = (m.info.Layers+stride-1)/stride + 1
+		}
+		if w.Stops != want || len(w.Samples) != want {
+			t.Errorf("stride %d: asked %d times, %d samples, want %d", stride, w.Stops, len(w.Samples), want)
+		}
+	}
+}
+
+func TestClosedGateWaitsAndStopEndsIt(t *testing.T) {
+	m := open(t, nil)
+	prompt := tokens(t, m, "The blacksmith looked up and said", false)
+	want := greedy(t, m, prompt, 8)
+	s, _ := m.NewSequence()
+	m.Gate().Publish(llm.Window{Mode: llm.GateClosed})
+	done := whileWaiting(m, m.Stop)
+	var b llm.Batch
+	for _, tok := range prompt {
+		b.Add(s, tok, false)
+	}
+	w, err := m.Decode(&b, llm.Grant{})
+	done()
+	if !errors.Is(err, llm.ErrStopped) || !w.Stopped || len(s.Tokens()) != 0 {
+		t.Fatalf("stopped at a closed gate: err %v, stopped %v, %d tokens kept", err, w.Stopped, len(s.Tokens()))
+	}
+	m.Resume()
+	m.Gate().Publish(llm.Window{})
+	got, err := continueGreedy(m, s, prompt, 8)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("after a stop: %v (%v), want %v", got, err, want)
+	}
+}
+
+// Windows of any length give the same tokens as no gate at all, and the ledger
+// holds through every stop.
+func TestWindowsChangeNothingInTheReply(t *testing.T) {
+	m := open(t, nil)
+	prompt := tokens(t, m, "Once upon a time in a village by the sea", false)
+	want := greedy(t, m, prompt, 12)
+	clock := m.opt.Clock
+	m.Gate().Publish(llm.Window{Mode: llm.GateWindow})
+	done := whileWaiting(m, func() {
+		now := clock.Now()
+		m.Gate().Publish(llm.Window{Mode: llm.GateWindow, Open: now, Close: now + 3e6, LayersPerStop: 1})
+		clock.WaitUntil(now+2e6, nil)
+		m.Gate().Publish(llm.Window{Mode: llm.GateWindow, LayersPerStop: 1})
+	})
+	defer done()
+	got := greedy(t, m, prompt, 12)
+	if !slices.Equal(got, want) {
+		t.Errorf("inside windows: %v, want %v", got, want)
+	}
+}
+
+func TestTentativeWorkStopsAtAClosedGate(t *testing.T) {
+	m := open(t, nil)
+	s, _ := m.NewSequence()
+	b := llm.Batch{Tentative: true}
+	b.Add(s, 5, true)
+	m.Gate().Publish(llm.Window{Mode: llm.GateClosed})
+	if w, err := m.Decode(&b, llm.Grant{}); !errors.Is(err, llm.ErrStopped) || !w.Stopped {
+		t.Fatalf("tentative at a closed gate: %v", err)
+	}
+	m.Gate().Publish(llm.Window{Mode: llm.GateFree})
+	if _, err := m.Decode(&b, llm.Grant{}); err != nil || len(s.Tokens()) != 1 {
+		t.Fatalf("after the gate opened: %v, %d tokens", err, len(s.Tokens()))
+	}
+}
+
+// A stop from another goroutine at any moment leaves the cache as the ledger
+// says: the tokens afterwards are those of an undisturbed run.
+func TestStopAnywhereKeepsTheLedger(t *testing.T) {
+	m := open(t, nil)
+	prompt := tokens(t, m, "A list of things in the shop: bread, cheese, a rope, two lanterns and", false)
+	want := greedy(t, m, prompt, 16)
+	s, _ := m.NewSequence()
+	sampler, _ := m.NewSampler(llm.Sampling{})
+	stopped := 0
+	done := whileWaiting(m, func() {
+		m.opt.Clock.WaitUntil(m.opt.Clock.Now()+7e6, nil)
+		m.Stop()
+	})
+	defer done()
+	step := func(b *llm.Batch) {
+		for {
+			before := len(s.Tokens())
+			m.Resume()
+			_, err := m.Decode(b, llm.Grant{})
+			if err == nil {
+				return
+			}
+			if !errors.Is(err, llm.ErrStopped) || len(s.Tokens()) != before {
+				t.Fatalf("%v, %d tokens became %d", err, before, len(s.Tokens()))
+			}
+			stopped++
+		}
+	}
+	var b llm.Batch
+	for i, tok := range prompt {
+		b.Reset()
+		b.Add(s, tok, i == len(prompt)-1)
+		step(&b)
+	}
+	var got []llm.Token
+	for range 16 {
+		next, err := sampler.Sample(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, next)
+		b.Reset()
+		b.Add(s, next, true)
+		step(&b)
+	}
+	t.Logf("stopped %d times", stopped)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tokens after stops differ (-want +got):\n%s", diff)
+	}
+}
