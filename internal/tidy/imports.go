@@ -29,6 +29,7 @@ var ladder = []rung{
 	{dir: "runtime/llm", stdlibOnly: true},
 	{dir: "runtime/speculative", may: []string{"runtime/llm"}},
 	{dir: "runtime/scripted", may: []string{"runtime/llm"}},
+	{dir: "runtime/llmtest", may: []string{"runtime/llm"}},
 	{dir: "runtime/remote", may: []string{"runtime/llm"}},
 	{dir: "runtime/llamacpp", may: []string{"runtime/llm"}},
 	{dir: "runtime/calibrate", may: []string{"scheduler", "runtime/llm"}},
