@@ -52,7 +52,7 @@ func (o *Options) complete() error {
 	def(&o.MaxSequences, 4)
 	def(&o.MaxBatch, 256)
 	def(&o.MaxOutputs, 64)
-	def(&o.Threads, defaultThreads())
+	def(&o.Threads, DefaultThreads())
 	check := func(name string, v, low, high int) error {
 		if v < low || v > high {
 			return fmt.Errorf("llamacpp: %s %d, want %d…%d", name, v, low, high)

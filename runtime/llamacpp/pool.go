@@ -42,9 +42,9 @@ func (p *pool) free() {
 	}
 }
 
-// defaultThreads is how many threads a pool gets when nobody says: all cores,
+// DefaultThreads is how many threads a pool gets when nobody says: all cores,
 // up to the limit. The scheduler chooses fewer per step.
-func defaultThreads() int { return min(runtime.NumCPU(), maxThreads) }
+func DefaultThreads() int { return min(runtime.NumCPU(), maxThreads) }
 
 // widthRows is how many widths of a batch have predictions of their own: 1…16
 // each, then steps of 32 up to 1040, since the cost a token hardly changes there.

@@ -1,0 +1,28 @@
+// Package local puts a runtime together: it finds or fetches the library and
+// the model, loads them, starts the engine's worker on its low-priority thread,
+// and steers the gate from the game's frame marks.
+//
+// Everything that runs a model on this machine starts here: the C ABI, the demo
+// game, the harness and the command.
+//
+// # One frame
+//
+//	FrameBegin(id, target, now)   the gate shuts: the game works
+//	FrameEnd(id, deadline, now)   what the worker did is reported, the
+//	                              controller decides, the window until the
+//	                              deadline is published
+//	Engine.Poll(events)           text, done, failed: on the game thread
+//
+// Example at 60 Hz: FrameBegin at 0 ms, FrameEnd at 11 ms with the deadline at
+// 16.7 ms and a margin of 0.7 ms: the gate is open from 11 to 16.0 ms, so ten
+// layers of 0.45 ms run in this frame.
+//
+// # Decision to grant, once
+//
+// The controller's Decision becomes a window at the gate, and a grant (threads,
+// prefill chunk) for the worker's next batch. That stands in steer.go and
+// nowhere else. The worker's reports reach the controller through a ring, so
+// that the game thread neither locks nor waits.
+//
+// Out of scope: what is said (npc), what is remembered (rag).
+package local

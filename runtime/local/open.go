@@ -1,0 +1,139 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/assets"
+	"github.com/lull-npc/lull/runtime/llamacpp"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// Config says what to run. The zero value with DefaultSpec is right for a
+// game whose files are in the cache.
+type Config struct {
+	Spec   Spec
+	Assets assets.Options // where library and model come from; Offline unless the game fetches
+
+	Device       string // ggml device id; default the CPU
+	Context      int    // tokens a conversation may hold; default 2048
+	MaxSequences int    // conversations kept in the cache; default 4
+	MaxBatch     int    // tokens in one batch; default 256
+	MaxQueue     int    // requests waiting; default 64
+
+	// Progress is told the stage ("library", "model") and the share done.
+	Progress func(stage string, done float64)
+
+	// OpenModel replaces llama.cpp, for tests and simulation.
+	OpenModel func(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error)
+	Clock     llm.Clock // default the computer's
+}
+
+// Open finds, loads and starts everything. It takes seconds and may fetch:
+// call it from a goroutine of its own, and cancel ctx to give up. On error
+// nothing is left running.
+func Open(ctx context.Context, cfg Config) (*Runtime, error) {
+	if err := cfg.Spec.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = llm.NewClock()
+	}
+	openModel := cfg.OpenModel
+	if openModel == nil {
+		openModel = cfg.openLlama
+	}
+	model, err := openModel(ctx, cfg.Clock, admit)
+	if err != nil {
+		return nil, err
+	}
+	r, err := start(model, cfg)
+	if err != nil {
+		return nil, errors.Join(err, model.Close())
+	}
+	return r, nil
+}
+
+// openLlama resolves the files, fetching them unless Assets.Offline, and loads.
+func (cfg Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error) {
+	found, err := Locate(ctx, cfg.Assets)
+	if err != nil {
+		return nil, err
+	}
+	if err := llamacpp.Load(found.Library.Path); err != nil {
+		return nil, err
+	}
+	cfg.tell("library", 1)
+	return llamacpp.Open(ctx, found.Model.Path, llamacpp.Options{
+		Device: cfg.Device, Context: cfg.Context, MaxSequences: cfg.MaxSequences, MaxBatch: cfg.MaxBatch,
+		Threads: cfg.Spec.Threads, Plain: cfg.Spec.Plain, Clock: clock, Admit: admit,
+		Progress: func(done float64) { cfg.tell("model", done) },
+	})
+}
+
+func (cfg Config) tell(stage string, done float64) {
+	if cfg.Progress != nil {
+		cfg.Progress(stage, done)
+	}
+}
+
+// Locate answers which library and model will be used, fetches what is missing
+// unless o.Offline, and derives the Q4_0 model that this processor wants.
+func Locate(ctx context.Context, o assets.Options) (assets.Located, error) {
+	o.Derive = Derivation(o)
+	return assets.Ensure(ctx, o)
+}
+
+// Derivation is llama.cpp's quantiser for the assets, with the library that o
+// names.
+func Derivation(o assets.Options) assets.Derivation {
+	quantize := func(ctx context.Context, src, dst string, progress func(float64)) error {
+		o.Offline, o.Derive = true, assets.Derivation{}
+		store, err := assets.Open(o)
+		if err != nil {
+			return err
+		}
+		library, err := store.LocateLibrary()
+		if err != nil {
+			return err
+		}
+		if err := llamacpp.Load(library.Path); err != nil {
+			return err
+		}
+		return llamacpp.QuantizeQ4_0(ctx, src, dst, progress)
+	}
+	return assets.Derivation{Quantize: quantize, Library: "llama.cpp " + llamacpp.Version}
+}
+
+// admit is the scheduler's rule in the engine's types.
+func admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool) (llm.Verdict, int64) {
+	v, until := scheduler.Admit(scheduler.Instant(now), scheduler.Instant(lastEnd), scheduler.Window{
+		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close), Pause: w.Pause,
+	}, next, tentative)
+	return llm.Verdict(v), int64(until)
+}
+
+// start makes engine, controller and worker around a loaded model.
+func start(model llm.Model, cfg Config) (*Runtime, error) {
+	engine, err := llm.NewEngine(model, llm.EngineConfig{MaxQueue: cfg.MaxQueue, Clock: cfg.Clock})
+	if err != nil {
+		return nil, err
+	}
+	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec}
+	if err := r.makeSteering(); err != nil {
+		engine.Close()
+		return nil, err
+	}
+	worker := llm.WorkerConfig{Grant: r.grant, Report: r.report}
+	if cfg.Spec.LowPriority && cfg.OpenModel == nil {
+		worker.OnThread = llamacpp.LowerThread
+	}
+	if r.worker, err = llm.StartWorker(engine, worker); err != nil {
+		engine.Close()
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	return r, nil
+}

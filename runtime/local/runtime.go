@@ -1,0 +1,115 @@
+package local
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// Runtime is a model that answers beside a game. The frame methods are called
+// from the game thread; they neither allocate, lock nor wait. Engine's methods
+// say for themselves who may call them.
+type Runtime struct {
+	Engine *llm.Engine
+	Model  llm.Model
+	Clock  llm.Clock
+
+	spec   Spec
+	worker *llm.Worker
+	once   sync.Once
+
+	// Game thread.
+	marks    scheduler.Marks
+	control  *scheduler.Controller // nil: nobody decides
+	decision scheduler.Decision
+	phase    scheduler.Phase
+	host     scheduler.HostSignals
+	reasons  [scheduler.Reasons]int
+	idle     bool // the controller knows that the engine has nothing to do
+
+	// Between the threads.
+	threads, chunk atomic.Int32
+	work           workRing
+}
+
+// FrameBegin tells that frame id begins now: the gate shuts, the game works.
+// target is the frame period wanted. Call from the game thread.
+func (r *Runtime) FrameBegin(id uint64, target time.Duration, now int64) {
+	if r.spec.Steer == SteerNone {
+		return
+	}
+	w, outcome := r.marks.Begin(id, target, scheduler.Instant(now))
+	if outcome.Taken() {
+		r.publish(w)
+	}
+}
+
+// FrameEnd tells that the game's own work of frame id is done; the frame has to
+// be shown at the deadline (0: begin + target). It decides, and publishes the
+// window until then. Call from the game thread.
+func (r *Runtime) FrameEnd(id uint64, deadline, now int64) scheduler.Decision {
+	if r.spec.Steer == SteerNone {
+		return r.decision
+	}
+	s, outcome := r.marks.End(id, scheduler.Instant(deadline), scheduler.Instant(now))
+	if !outcome.Taken() {
+		return r.decision
+	}
+	s.Phase, s.Host = r.phase, r.host
+	r.step(s)
+	r.publish(r.marks.Plan(r.decision))
+	return r.decision
+}
+
+// FrameTimings tells late facts of frame id, such as GPU time. Call from the
+// game thread.
+func (r *Runtime) FrameTimings(id uint64, t scheduler.FrameTimings) {
+	s, outcome := r.marks.Timings(id, t)
+	if outcome == scheduler.MarkOK && r.control != nil {
+		s.Phase, s.Host = r.phase, r.host
+		r.control.Late(s)
+	}
+}
+
+// Frame is for engines that know a frame only when it is over. The gate then
+// paces instead of using windows. Call from the game thread.
+func (r *Runtime) Frame(s scheduler.FrameSample) scheduler.Decision {
+	if r.spec.Steer == SteerNone {
+		return r.decision
+	}
+	s.Phase, s.Host, s.Marked = r.phase, r.host, false
+	r.step(s)
+	r.publish(scheduler.Window{Gate: r.decision.Gate, Pause: r.decision.Pause})
+	return r.decision
+}
+
+// SetPhase tells what the game does now. Call from the game thread.
+func (r *Runtime) SetPhase(p scheduler.Phase) { r.phase = p }
+
+// SetHost tells facts of the whole device, about once a second. Call from the
+// game thread.
+func (r *Runtime) SetHost(h scheduler.HostSignals) { r.host = h }
+
+// Decision is the last one. Call from the game thread.
+func (r *Runtime) Decision() scheduler.Decision { return r.decision }
+
+// Reasons counts the frames that each rule decided. Call from the game thread.
+func (r *Runtime) Reasons() [scheduler.Reasons]int { return r.reasons }
+
+// Spec says how the engine was built. Safe for concurrent use.
+func (r *Runtime) Spec() Spec { return r.spec }
+
+// Close ends the worker, cancels every request and frees the model. It returns
+// when every thread has ended. Safe for concurrent use.
+func (r *Runtime) Close() error {
+	var err error
+	r.once.Do(func() {
+		r.worker.Stop()
+		r.Engine.Close()
+		err = r.Model.Close()
+	})
+	return err
+}

@@ -1,0 +1,136 @@
+package local
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/llamacpp"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// fixedMargin is how long before the deadline fixed windows close: one layer of
+// a small model on a slow core.
+const fixedMargin = 700 * time.Microsecond
+
+// makeSteering fills in what there is and makes the controller.
+func (r *Runtime) makeSteering() error {
+	info := r.Model.Info()
+	threads := r.spec.Threads
+	if threads == 0 {
+		threads = llamacpp.DefaultThreads()
+	}
+	r.threads.Store(int32(threads))
+	r.chunk.Store(int32(info.MaxBatch))
+	switch r.spec.Steer {
+	case SteerWindows:
+		r.decision = scheduler.Decision{
+			Gate: scheduler.GateWindow, Margin: fixedMargin, OpenAfter: scheduler.AtFrameEnd, LayersPerStop: 1,
+			Threads: threads, PrefillChunk: fixedChunk,
+		}
+		r.chunk.Store(fixedChunk)
+	case SteerController:
+		c := r.spec.Scheduler
+		c.LowPriorityBase = r.spec.LowPriority
+		c.MaxThreads, c.Layers, c.MaxPrefillChunk = threads, info.Layers, info.MaxBatch
+		c.Devices.Default = scheduler.DeviceID(info.Device)
+		control, err := scheduler.New(c, scheduler.Instant(r.Clock.Now()))
+		if err != nil {
+			return err
+		}
+		r.control, r.decision = control, control.Decision()
+		r.apply()
+	}
+	return nil
+}
+
+// fixedChunk keeps a layer of a prefill batch inside a window: 16 tokens take
+// about as long as five of decode.
+const fixedChunk = 16
+
+// step reports what the worker did and lets the controller decide.
+func (r *Runtime) step(s scheduler.FrameSample) {
+	if r.control == nil {
+		return
+	}
+	for {
+		w, ok := r.work.take()
+		if !ok {
+			break
+		}
+		r.control.Report(w)
+		r.idle = w.Pending == 0
+	}
+	if busy := r.Engine.HasWork(); busy == r.idle { // demand changed without a step
+		r.idle = !busy
+		r.control.Report(scheduler.Work{Pending: pending(busy), Start: s.End, End: s.End})
+	}
+	r.decision = r.control.Step(s)
+	r.reasons[r.decision.Reason]++
+	r.apply()
+}
+
+func pending(busy bool) int {
+	if busy {
+		return 1
+	}
+	return 0
+}
+
+// apply turns the decision into the next grant. Windows are published apart.
+func (r *Runtime) apply() {
+	r.threads.Store(int32(r.decision.Threads))
+	r.chunk.Store(int32(r.decision.PrefillChunk))
+}
+
+func (r *Runtime) publish(w scheduler.Window) {
+	r.Model.Gate().Publish(llm.Window{
+		Mode: llm.GateMode(w.Gate), Open: int64(w.Open), Close: int64(w.Close), Pause: w.Pause,
+		LayersPerStop: r.decision.LayersPerStop,
+	})
+}
+
+// grant is what the worker's next batch may use. Called on the worker's thread.
+func (r *Runtime) grant() llm.Grant {
+	return llm.Grant{Threads: int(r.threads.Load()), PrefillChunk: int(r.chunk.Load())}
+}
+
+// report hands what the worker did to the game thread. Called on the worker's
+// thread.
+func (r *Runtime) report(w llm.Work) {
+	if r.control == nil {
+		return
+	}
+	r.work.put(scheduler.Work{
+		Stage: scheduler.Stage(w.Stage), Tokens: w.Tokens, Generated: w.Generated, Threads: w.Threads,
+		Start: scheduler.Instant(w.Start), End: scheduler.Instant(w.End), Waited: w.Waited, Stopped: w.Stopped,
+		Pending: pending(r.Engine.HasWork()),
+	})
+}
+
+// workRing carries work from the worker to the game thread. One writer, one
+// reader. When the game shows no frame for a second or two it is full, and
+// further work is not reported: the controller then starts afresh anyway.
+type workRing struct {
+	slots      [256]scheduler.Work
+	head, tail atomic.Uint64 // read, written
+}
+
+func (q *workRing) put(w scheduler.Work) {
+	tail := q.tail.Load()
+	if tail-q.head.Load() == uint64(len(q.slots)) {
+		return
+	}
+	q.slots[tail%uint64(len(q.slots))] = w
+	q.tail.Store(tail + 1)
+}
+
+func (q *workRing) take() (scheduler.Work, bool) {
+	head := q.head.Load()
+	if head == q.tail.Load() {
+		return scheduler.Work{}, false
+	}
+	w := q.slots[head%uint64(len(q.slots))]
+	q.head.Store(head + 1)
+	return w, true
+}
