@@ -1,2 +1,79 @@
-// Package scheduler decides, frame by frame, what the language model may do.
+// Package scheduler decides, frame by frame, what the language model may do, so
+// that the game keeps its frames and a reply still ends.
+//
+// It is pure: no clock, goroutine, lock, log or file. Time comes in with the
+// samples. So the same Controller runs in a game, behind the C ABI and in a
+// simulator, and a recorded game gives the same decisions again.
+//
+// # Terms
+//
+// A frame is late if the game's work ends after its deadline. The LLM is
+// charged only with late frames during which it could run. Openness is a place
+// on one axis, from yielding all to taking all:
+//
+//	0         the narrowest window: the idle time of the frame, less a margin before the deadline
+//	0 … 0.5   the margin shrinks
+//	0.5       the whole idle time, from FrameEnd to the deadline
+//	0.5 … 1   layers begin before FrameEnd: ever earlier beside the game's work
+//	0.95 … 1  the gate is free
+//
+// Where a game does not mark its frames, the same axis is the length of the
+// pause between two groups of layers. With a low-priority base (threads that
+// run only where nobody else wants the core) the upper half costs few late
+// frames and earns many tokens; without it, it costs most of them. Nobody knows
+// beforehand how many: the loop finds the place from the frames that are late.
+//
+// The reference is what a frame is measured by: its target, or the game's own
+// frame time where the game misses its target without the LLM.
+//
+// # The frame loop
+//
+// Let p₀ be the share of frames that are late without the LLM, and a the
+// LateAllowance of the preset. Each frame in which the LLM could run moves
+//
+//	late:      openness -= StepBack · (1 - p*)      p* = p₀ + a
+//	punctual:  openness += StepBack · p*
+//
+// which holds the mean rate of late frames at p*, whatever the game and the
+// machine are like: over n frames it exceeds p* by at most 1/(StepBack·n).
+// Around this integral stand a proportional part, which gives way before frames
+// are late (when the work comes within Headroom of the target in two frames
+// running), a quick return where the work leaves half of the frame free, and a
+// back-off for several late frames in a row.
+//
+// A row of late frames asks whose they are. The probe closes the gate for 8
+// frames. If the frames stay late, the game misses its target by itself: the
+// reference rises to its own frame time, and the LLM is not starved for what it
+// did not do. If lateness goes away, openness is halved. p₀ is learned from
+// frames of closed gates and of an idle engine, starting from 0.3 %.
+//
+// Below it all lies the floor: a bucket that drains at FloorTokensPerSecond
+// while a reply is running. When it is half empty openness is raised by
+// degrees, when it is empty control is off until the reply has moved. Reason
+// says so.
+//
+// # One example in numbers
+//
+// Preset balanced: a = 0.006, StepBack = 0.1; with p₀ = 0.003, p* = 0.009. A late
+// frame costs 0.0991 of openness, a punctual one returns 0.0009: 110 punctual
+// frames pay for a late one, and at 60 Hz a whole late frame is banked after
+// 1.9 s without any, from when on the return is four times as fast.
+//
+// At 60 Hz and openness 0.25 the margin is 0.2 · 16.67 ms · (1 - 0.25/0.5) =
+// 1.67 ms. With 11 ms of work, the window is open from FrameEnd at 11 ms to 15 ms.
+// At openness 0.75 it opens after 11 ms · (1 - 0.25/0.5) = 5.5 ms and shuts at the
+// deadline. A group of layers that takes 0.4 ms begins at 16.26 ms at the latest.
+//
+// # Bottlenecks
+//
+// Classify names what a frame waits for by Unity's rule; the classifier holds
+// the answer still with hysteresis. A frame cap is no bottleneck: its waiting
+// time is free. What is bound decides which actuators help; with one device and
+// no contention sensor that is always the gate, then threads.
+//
+// # Out of scope
+//
+// Where the samples come from (package local), what a batch holds (package llm),
+// which device profile is true (package calibrate). The contention of memory is
+// not measured here yet: the classifier only suspects it.
 package scheduler
