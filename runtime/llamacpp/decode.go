@@ -22,7 +22,10 @@ func (m *Model) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 	}
 	w := llm.Work{Threads: m.threads, Start: m.opt.Clock.Now()}
 	m.rows = m.rows[:0]
-	if !m.opt.Plain && !m.hook.enter(len(b.Entries), m.threads, b.Tentative) {
+	if m.opt.NoGate && m.hook.stopped() {
+		return m.ended(w, llm.ErrStopped)
+	}
+	if !m.opt.NoGate && !m.hook.enter(len(b.Entries), m.threads, b.Tentative) {
 		m.hook.leave(false, &w)
 		return m.ended(w, llm.ErrStopped)
 	}
@@ -30,7 +33,7 @@ func (m *Model) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 		return w, err
 	}
 	code, err := llama.Decode(m.ctx, m.batch)
-	if !m.opt.Plain {
+	if !m.opt.NoGate {
 		m.hook.leave(err == nil && code == 0, &w)
 	}
 	if err != nil {
@@ -114,8 +117,8 @@ func (m *Model) prepareThreads(want int) error {
 		want = m.opt.Threads
 	}
 	want = min(want, m.opt.Threads)
-	if m.pool == nil && !m.opt.Plain {
-		p, err := newPool(m.opt.Threads)
+	if m.pool == nil && !m.opt.NoPool {
+		p, err := newPool(m.opt.Threads, m.opt.Poll)
 		if err != nil {
 			return err
 		}

@@ -68,6 +68,7 @@ void lull_gate_publish(lull_gate *g, lull_window w);
 int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, bool tentative, int64_t *until);
 
 void lull_hook_stop(lull_hook *h, bool on);
+bool lull_hook_stopped(lull_hook *h);
 bool lull_hook_enter(lull_hook *h, int32_t width, int32_t threads, bool tentative, int64_t *predict);
 void lull_hook_leave(lull_hook *h, bool complete);
 

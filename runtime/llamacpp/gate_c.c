@@ -235,6 +235,8 @@ void lull_hook_stop(lull_hook *h, bool on) {
     if (on) wake_all(h->gate);
 }
 
+bool lull_hook_stopped(lull_hook *h) { return atomic_load(&h->stop) != 0; }
+
 bool lull_hook_enter(lull_hook *h, int32_t width, int32_t threads, bool tentative, int64_t *predict) {
     h->width = width;
     h->threads = threads;

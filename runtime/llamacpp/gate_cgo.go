@@ -19,8 +19,8 @@ import (
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
-// gateKind says which of the two gates this build has.
-const gateKind = "C"
+// GateKind says which of the two gates this build has.
+const GateKind = "C"
 
 // gate is an llm.Gate in C memory. Publish: one thread at a time.
 type gate struct{ c *C.lull_gate }
@@ -100,6 +100,8 @@ func (h *hook) callbacks() (eval, abort, abortData, evalData uintptr) {
 func (h *hook) release() {}
 
 func (h *hook) stop(on bool) { C.lull_hook_stop(h.c, C.bool(on)) }
+
+func (h *hook) stopped() bool { return bool(C.lull_hook_stopped(h.c)) }
 
 // enter waits until the first group may run; false means stopped.
 func (h *hook) enter(width, threads int, tentative bool) bool {

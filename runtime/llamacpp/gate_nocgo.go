@@ -17,9 +17,9 @@ import (
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
-// gateKind says which of the two gates this build has. This one enters Go at
+// GateKind says which of the two gates this build has. This one enters Go at
 // every node of a graph: 1-2 µs each, 900 nodes a token.
-const gateKind = "purego"
+const GateKind = "purego"
 
 // gate fans windows out to the soft gates of its hooks, so that each model can
 // be stopped for itself.
@@ -139,6 +139,8 @@ func (h *hook) stop(on bool) {
 	h.soft.Resume()
 	atomic.StoreUint32(&abortWords[h.slot], 0)
 }
+
+func (h *hook) stopped() bool { return h.soft.Stopped() }
 
 func (h *hook) enter(width, threads int, tentative bool) bool {
 	at := predictRow(width, threads) * (h.layers + 1)

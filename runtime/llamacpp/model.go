@@ -26,7 +26,12 @@ type Options struct {
 	Clock        llm.Clock     // the clock of windows; required
 	Admit        llm.AdmitFunc // the rule at the gate, for builds without cgo; required
 	Gate         llm.Gate      // a gate made by NewGate, to share; default one of its own
-	Plain        bool          // no layer gate and no pool of ours: llama.cpp as it comes, to compare with
+	Poll         int           // 0 … 100: how eagerly pool threads spin for work; 0, the default, sleeps
+
+	// NoGate and NoPool leave out what this package adds, to compare with:
+	// without a pool llama.cpp makes threads for each graph. llama.cpp's own
+	// programs run without a gate on a pool with Poll 50.
+	NoGate, NoPool bool
 
 	// Progress is told the loaded share, 0 to 1, now and then, from the
 	// goroutine that called Open.
@@ -69,6 +74,7 @@ func (o *Options) complete() error {
 		check("MaxBatch", o.MaxBatch, 1, maxBatch),
 		check("MaxOutputs", o.MaxOutputs, 1, maxBatch),
 		check("Threads", o.Threads, 1, maxThreads),
+		check("Poll", o.Poll, 0, 100),
 	)
 }
 
@@ -272,7 +278,7 @@ func (m *Model) makeContext(device Device) (err error) {
 	if device.Kind == CPU {
 		p.Offload_kqv, p.OpOffload = 0, 0
 	}
-	if !o.Plain {
+	if !o.NoGate {
 		p.CbEval, p.AbortCallback, p.AbortCallbackData, p.CbEvalUserData = m.hook.callbacks()
 	}
 	takeLog()

@@ -17,15 +17,16 @@ const maxThreads = 16
 //
 // The pool's threads take the scheduling class of the thread that makes it, so
 // it is made by the first Decode: that is the worker's own low-priority thread.
-// Poll is 0, since a polling pool spins before a closed gate.
+// Poll is 0 unless Options say else, since a polling pool spins before a closed
+// gate.
 type pool struct {
 	handle  llama.Threadpool
 	threads int
 }
 
-func newPool(threads int) (*pool, error) {
+func newPool(threads, poll int) (*pool, error) {
 	p := llama.ThreadpoolParamsDefault(int32(threads))
-	p.Poll = 0
+	p.Poll = uint32(poll)
 	p.Prio = llama.SchedPriorityNormal // keeps what the threads inherited
 	h, err := llama.ThreadpoolNew(&p)
 	runtime.KeepAlive(&p)

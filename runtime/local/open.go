@@ -67,12 +67,19 @@ func (cfg Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.Admi
 		return nil, err
 	}
 	cfg.tell("library", 1)
-	return llamacpp.Open(ctx, found.Model.Path, llamacpp.Options{
+	opt := llamacpp.Options{
 		Device: cfg.Device, Context: cfg.Context, MaxSequences: cfg.MaxSequences, MaxBatch: cfg.MaxBatch,
-		Threads: cfg.Spec.Threads, Plain: cfg.Spec.Plain, Clock: clock, Admit: admit,
+		Threads: cfg.Spec.Threads, Clock: clock, Admit: admit,
 		Progress: func(done float64) { cfg.tell("model", done) },
-	})
+	}
+	if cfg.Spec.Plain {
+		opt.NoGate, opt.Poll = true, plainPoll
+	}
+	return llamacpp.Open(ctx, found.Model.Path, opt)
 }
+
+// plainPoll is ggml's default for the pools that llama.cpp's programs make.
+const plainPoll = 50
 
 func (cfg Config) tell(stage string, done float64) {
 	if cfg.Progress != nil {

@@ -1,0 +1,17 @@
+// Package bench measures what lull's engine costs against llama.cpp as it
+// comes, on this machine, in one interleaved run.
+//
+// Every candidate is open at the same time, and each round runs all of them in
+// a new order, so that a machine that slows down slows all of them. What is
+// reported are ratios of paired rounds: median, quartiles and a 95 % bootstrap
+// interval; absolute rates stand beside them and mean little on another day.
+//
+// Example: best plain setting 102 tokens/s in a round, lull's free gate 101 in
+// the same round: ratio 0.990. Over 20 rounds the median of such ratios is
+// what "idle decode ≥ 0.97" is about.
+//
+// Stop latency is from the call of Stop to the return of Decode, at random
+// moments of decoding and of a prefill.
+//
+// Out of scope: frames and games, see package harness.
+package bench

@@ -1,0 +1,124 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/runtime/llamacpp"
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+// resamples of the bootstrap: the ends of a 95 % interval move by less than its
+// width's hundredth beyond that.
+const resamples = 2000
+
+// medianInterval is the 95 % bootstrap interval of the median (percentile
+// method, Efron 1979), with a fixed seed.
+func medianInterval(xs []float64) (low, high float64) {
+	if len(xs) == 0 {
+		return 0, 0
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	medians := make([]float64, resamples)
+	draw := make([]float64, len(xs))
+	for i := range medians {
+		for j := range draw {
+			draw[j] = xs[random.IntN(len(xs))]
+		}
+		medians[i] = metrics.Quartiles(draw).Median
+	}
+	return metrics.Quantile(medians, 0.025), metrics.Quantile(medians, 0.975)
+}
+
+// stops measures from Stop to the return of Decode.
+func stops(ctx context.Context, cfg Config, m *llamacpp.Model, stage llm.Stage) (Stop, error) {
+	random := rand.New(rand.NewPCG(cfg.Seed, uint64(stage)))
+	width := 1
+	if stage == llm.Prefill {
+		width = cfg.Prefill
+	}
+	typical, err := batchTime(m, width)
+	if err != nil {
+		return Stop{}, err
+	}
+	var ms []float64
+	for tries := 0; len(ms) < cfg.Stops && tries < 20*cfg.Stops; tries++ {
+		if err := ctx.Err(); err != nil {
+			return summariseStops(stage, ms), err
+		}
+		after := time.Duration(random.Float64() * 0.9 * float64(typical))
+		d, err := oneStop(m, width, after)
+		if errors.Is(err, errLate) {
+			continue
+		}
+		if err != nil {
+			return summariseStops(stage, ms), err
+		}
+		ms = append(ms, float64(d)/1e6)
+		cfg.Progress(len(ms), cfg.Stops)
+	}
+	return summariseStops(stage, ms), nil
+}
+
+func summariseStops(stage llm.Stage, ms []float64) Stop {
+	if len(ms) == 0 {
+		return Stop{Stage: stage.String()}
+	}
+	return Stop{stage.String(), len(ms), metrics.Quantile(ms, 0.5), metrics.Quantile(ms, 0.99), slices.Max(ms)}
+}
+
+func batchTime(m *llamacpp.Model, width int) (time.Duration, error) {
+	var best time.Duration
+	for range 3 {
+		start := time.Now()
+		if err := oneBatch(m, width); err != nil {
+			return 0, err
+		}
+		if d := time.Since(start); best == 0 || d < best {
+			best = d
+		}
+	}
+	return best, nil
+}
+
+func oneBatch(m *llamacpp.Model, width int) error {
+	s, err := m.NewSequence()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var b llm.Batch
+	for i, t := range promptTokens(m, width) {
+		b.Add(s, t, i == width-1)
+	}
+	_, err = m.Decode(&b, llm.Grant{})
+	return err
+}
+
+// oneStop starts a batch and stops it `after` its start.
+func oneStop(m *llamacpp.Model, width int, after time.Duration) (time.Duration, error) {
+	m.Resume()
+	defer m.Resume()
+	stopped := make(chan time.Time, 1)
+	go func() {
+		time.Sleep(after)
+		at := time.Now()
+		m.Stop()
+		stopped <- at
+	}()
+	err := oneBatch(m, width)
+	end := time.Now()
+	at := <-stopped
+	switch {
+	case err == nil || end.Before(at):
+		return 0, errLate
+	case !errors.Is(err, llm.ErrStopped):
+		return 0, fmt.Errorf("bench: stop: %w", err)
+	}
+	return end.Sub(at), nil
+}
