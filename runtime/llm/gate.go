@@ -19,16 +19,16 @@ type Window struct {
 	Mode          GateMode
 	Open, Close   int64         // GateWindow: monotonic ns between which layers may run; Close ≤ Open is shut
 	Pause         time.Duration // GatePaced: rest after each group
-	LayersPerStop int           // layers between two looks at the gate; 0 or more than the model has means only when the mode is not GateFree
+	LayersPerStop int           // layers between two looks at the gate; 0 or more than the model has: all of them
 }
 
 // Verdict is the answer at a gate.
 type Verdict uint8
 
 const (
-	Go   Verdict = iota
-	Wait         // until the returned instant, or until another window is published
-	Stop         // give the work up: it is tentative and may not run now
+	Go   Verdict = iota // run the next group of layers
+	Wait                // until the returned instant, or until another window is published
+	Stop                // give the work up: it is tentative and may not run now
 )
 
 func (v Verdict) String() string { return [...]string{"go", "wait", "stop"}[v] }

@@ -98,9 +98,9 @@ type Tokenizer interface {
 type Role string
 
 const (
-	System    Role = "system"
-	User      Role = "user"
-	Assistant Role = "assistant"
+	System    Role = "system"    // the game: persona, rules, facts
+	User      Role = "user"      // the player
+	Assistant Role = "assistant" // the character that the model speaks for
 )
 
 // Turn is one contribution to a conversation.
@@ -204,11 +204,11 @@ type Grant struct {
 type Stage uint8
 
 const (
-	Idle Stage = iota
-	Prefill
-	Decode
-	Verify
-	Draft
+	Idle    Stage = iota // nothing
+	Prefill              // tokens of a prompt
+	Decode               // one new token of each reply
+	Verify               // drafted tokens, all judged at once
+	Draft                // tokens of a draft model
 )
 
 func (s Stage) String() string {

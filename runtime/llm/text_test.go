@@ -143,7 +143,9 @@ func checkText(t interface {
 // TestTextProperty: however the bytes are cut, the deltas join to the valid
 // text before the first stop string.
 func TestTextProperty(t *testing.T) {
-	alphabet := []string{"a", "b", "\n", "é", "è", "€", "😀", "\u0301", "\u200D", "\xE2", "\x82", "\xF0\x9F", "\x80", "\xFF"}
+	alphabet := []string{
+		"a", "b", "\n", "é", "è", "€", "😀", "\u0301", "\u200D", "\xE2", "\x82", "\xF0\x9F", "\x80", "\xFF",
+	}
 	word := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, 4).Draw(t, "word"), "")
 	})
