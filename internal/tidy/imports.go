@@ -47,6 +47,7 @@ var ladder = []rung{
 	{dir: "cmd/lull", may: append([]string{"harness"}, libraries...)},
 	{dir: "internal/tidy", stdlibOnly: true},
 	{dir: "internal/deps"},
+	{dir: "internal/testassets", may: []string{"runtime/assets"}},
 }
 
 func findLadder(c *checker) {

@@ -1,0 +1,112 @@
+package npc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+const (
+	// SaveVersion is the format that Save writes and Load reads.
+	SaveVersion = 1
+
+	// maxSaveBytes bounds a save before it is parsed. The longest that Save
+	// writes: maxTurns turns of maxTurnBytes, each byte escaped as six, with
+	// their tokens as numbers of ten digits: 54 MB. A usual one has 200 KB.
+	maxSaveBytes = 64 << 20
+)
+
+// save is a saved chat. Keys may be added with a new version, never renamed.
+type save struct {
+	Lull    int        `json:"lull"`
+	Persona string     `json:"persona"`
+	Said    uint32     `json:"said"`
+	First   int        `json:"first"`
+	Turns   []saveTurn `json:"turns"`
+}
+
+type saveTurn struct {
+	Role   llm.Role    `json:"role"`
+	Text   string      `json:"text"`
+	Tokens []llm.Token `json:"tokens,omitempty"`
+}
+
+// Save returns the finished exchanges as JSON. A reply under way is not in it.
+func (c *Chat) Save() ([]byte, error) {
+	s := save{Lull: SaveVersion, Persona: c.persona.Name, Said: c.said, First: c.first, Turns: []saveTurn{}}
+	for _, t := range c.history {
+		s.Turns = append(s.Turns, saveTurn(t))
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	return data, nil
+}
+
+// Load replaces the conversation by a saved one of the same persona, and drops
+// a reply under way. Tokens of another model do no harm: a prompt uses them
+// only where they spell the text. On error, which wraps ErrSave, nothing has
+// changed.
+func (c *Chat) Load(data []byte) error {
+	if len(data) > maxSaveBytes {
+		return fmt.Errorf("%w: %d bytes, want at most %d", ErrSave, len(data), maxSaveBytes)
+	}
+	var s save
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return fmt.Errorf("%w: byte %d: %w", ErrSave, d.InputOffset(), err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: byte %d: something follows the save", ErrSave, d.InputOffset())
+	}
+	switch {
+	case s.Lull != SaveVersion:
+		return fmt.Errorf("%w: format %d, want %d", ErrSave, s.Lull, SaveVersion)
+	case s.Persona != c.persona.Name:
+		return fmt.Errorf("%w: it is of %q, this chat is with %q", ErrSave, s.Persona, c.persona.Name)
+	case len(s.Turns) > maxTurns || len(s.Turns)%2 != 0:
+		return fmt.Errorf("%w: %d turns, want an even number up to %d", ErrSave, len(s.Turns), maxTurns)
+	case s.First < 0 || s.First > len(s.Turns) || s.First%2 != 0:
+		return fmt.Errorf("%w: first %d, want an even number up to %d", ErrSave, s.First, len(s.Turns))
+	}
+	history := make([]llm.Turn, len(s.Turns))
+	for i, t := range s.Turns {
+		if err := t.check(speaker(i)); err != nil {
+			return fmt.Errorf("%w: turn %d: %w", ErrSave, i, err)
+		}
+		history[i] = llm.Turn(t)
+	}
+	c.history, c.first, c.said, c.asked = history, s.First, s.Said, nil
+	return nil
+}
+
+func (t saveTurn) check(want llm.Role) error {
+	switch {
+	case t.Role != want:
+		return fmt.Errorf("role %q, want %q", t.Role, want)
+	case len(t.Text) > maxTurnBytes || len(t.Tokens) > MaxReplyTokens:
+		return fmt.Errorf("%d bytes, %d tokens: want at most %d and %d",
+			len(t.Text), len(t.Tokens), maxTurnBytes, MaxReplyTokens)
+	case strings.TrimSpace(t.Text) == "" || !utf8.ValidString(t.Text):
+		return fmt.Errorf("no text")
+	}
+	if want == llm.User {
+		if line, _ := CleanLine(t.Text); line != t.Text || len(t.Tokens) > 0 {
+			return fmt.Errorf("%q is no line as Save writes it", t.Text[:min(len(t.Text), 40)])
+		}
+	}
+	for _, token := range t.Tokens {
+		if token < 0 || token > math.MaxInt32-1 {
+			return fmt.Errorf("token %d, want one from 0", token)
+		}
+	}
+	return nil
+}
