@@ -46,7 +46,8 @@ func synthetic(format Format, bytesWanted int64) *endless {
 		}
 	case PresentMon1:
 		e.header = []byte("Application,ProcessID,SwapChainAddress,Runtime,SyncInterval,PresentFlags,Dropped," +
-			"TimeInSeconds,MsBetweenPresents,MsBetweenDisplayChange,MsInPresentAPI,MsUntilRenderComplete,MsUntilDisplayed\n")
+			"TimeInSeconds,MsBetweenPresents,MsBetweenDisplayChange,MsInPresentAPI,MsUntilRenderComplete," +
+			"MsUntilDisplayed\n")
 		for i := range 1000 {
 			fmt.Fprintf(&b, "game.exe,1234,0x000000001AB0B4C0,D3D9,-1,0,0,%.6f,16.%03d,16.667,0.4%02d,1.370,23.525\n",
 				float64(i)*0.0166667, i, i%100)

@@ -193,7 +193,7 @@ func (c *Capture) checkClock() {
 		a, b := c.At(i-1), c.At(i)
 		d := b.Start - a.Start
 		// A gap is a jump of the clock, which the metrics count.
-		if a.Segment == b.Segment && a.Known.Has(FieldStart) && b.Known.Has(FieldStart) && d > 0 && d < time.Second {
+		if a.Segment == b.Segment && a.Known.Has(FieldStart) && b.Known.Has(FieldStart) && d >= 0 && d < time.Second {
 			frames += a.FrameTime
 			clock += d
 		}
@@ -204,7 +204,7 @@ func (c *Capture) checkClock() {
 	covered := float64(frames) / float64(clock)
 	if math.Abs(covered-1) > 0.1 { // rounding and one dropped row stay far below
 		c.Notes = append(c.Notes, fmt.Sprintf("the frame times cover %.0f %% of the capture's own clock: rows are "+
-			"samples (MangoHud's log_interval?) or are missing, so percentiles are of samples and hitches between them "+
-			"are lost", 100*covered))
+			"samples (MangoHud's log_interval?) or are missing, so percentiles are of samples and hitches between "+
+			"them are lost", 100*covered))
 	}
 }

@@ -29,6 +29,10 @@ var definitions = []Definition{
 			"of all frames.",
 		"Perfetto; JankStats for the multiplier",
 	}, {
+		"jank_rate_2pct", "fraction of frames",
+		"Frames whose overrun is above 2 % of the target: without the jitter of a screen's lock.",
+		"Unity Adaptive Performance's tolerance",
+	}, {
 		"hitch_ms_per_s", "ms/s", "Sum of the positive overruns per second of animation.",
 		"Apple hitch time ratio: up to 5 is good (2020); later 10 good, 25 warning, 50 critical",
 	}, {
@@ -61,8 +65,8 @@ var definitions = []Definition{
 		"stutter_share", "fraction of time", "Sum of the intervals of perfdog_jank, of all time.", "PerfDog Stutter",
 	}, {
 		"ue_hitches", "frames",
-		"Interval of 60 ms or more, above 1.5 times the one before, and 200 ms or more after the last hitch. Frames of " +
-			"any length count: none is discarded.",
+		"Interval of 60 ms or more, above 1.5 times the one before, and 200 ms or more after the last hitch. Frames " +
+			"of any length count: none is discarded.",
 		"Unreal t.HitchFrameTimeThreshold, t.HitchDeadTimeWindow, t.HitchVersusNonHitchRatio",
 	}, {
 		"ue_hitches_per_min", "1/min", "ue_hitches per minute of animation.", "Unreal FPSChart",
@@ -81,8 +85,8 @@ var definitions = []Definition{
 		"Android vitals for games",
 	}, {
 		"chrome_windows", "per 64 frames",
-		"Full windows of 64 frames: share of late frames, and refresh periods missed (overrun in targets, rounded up): " +
-			"mean, worst window, worst frame.",
+		"Full windows of 64 frames: share of late frames, and refresh periods missed (overrun in targets, rounded " +
+			"up): mean, worst window, worst frame.",
 		"Chrome *.FixedWindow",
 	}, {
 		"loading_frames", "frames",

@@ -54,6 +54,7 @@ type Result struct {
 	Overrun     Overrun `json:"overrun_ms"`
 	FrameMs     FrameMs `json:"frame_ms"`
 
+	ClearJankRate   float64  `json:"jank_rate_2pct"`
 	AverageFPS      float64  `json:"avg_fps"`
 	Low1P1FPS       float64  `json:"low1_p1_fps"`
 	Low1IntegralFPS float64  `json:"low1_integral_fps"`
@@ -127,6 +128,7 @@ func (s *series) fps() float64 {
 func (s *series) rates(r *Result) {
 	r.Seconds = s.interval.Seconds()
 	r.JankRate = ratio(s.janky, s.frames)
+	r.ClearJankRate = ratio(s.clear, s.frames)
 	r.HitchMsPerS = s.hitch()
 	r.AverageFPS = s.fps()
 	r.PerfDogJank, r.BigJank = s.perfdog.jank, s.perfdog.big

@@ -19,12 +19,17 @@ const (
 	androidShare  = 0.25
 
 	chromeWindow = 64 // frames
+
+	// jitter: frames locked to a screen vary by some microseconds around its
+	// period, half of them above. Adaptive Performance forgives 2 %.
+	jitter = 0.02
 )
 
 // series is what can be said of frames without keeping them. Call from one
 // goroutine at a time.
 type series struct {
 	frames, janky int64
+	clear         int64         // frames late by more than jitter
 	interval      time.Duration // sum
 	late          time.Duration // sum of the positive overruns
 	targets       float64       // sum of interval/target: frames that should have been
@@ -42,6 +47,9 @@ func (s *series) add(f *Frame, janky bool) {
 	s.late += max(0, f.Overrun)
 	if janky {
 		s.janky++
+	}
+	if float64(f.Overrun) > jitter*float64(f.Target) {
+		s.clear++
 	}
 	s.perfdog.add(f.Interval)
 	s.unreal.add(f.Interval)
