@@ -62,9 +62,33 @@ assets:
         files: [{to: f, bytes: 1, sha256: 2222222222222222222222222222222222222222222222222222222222222222}]
 `
 
+// everyConstruct goes on after smallCatalog with what that one lacks.
+const everyConstruct = `  - {name: d, kind: model, version: 1, path: q, derived: {from: a, format: Q4_0}}
+  - name: l
+    kind: library
+    platform: windows/amd64
+    client: npm
+    version: 1
+    links: {l.dll: l.v1.dll}
+    packages: [{name: "@s/l", prefix: p/, unpinned: {skip: [.node], reason: none}}]
+  - name: j
+    kind: embedder
+    client: pip
+    version: 1
+    joined:
+      - {to: w, bytes: 2, sha256: 3333333333333333333333333333333333333333333333333333333333333333, parts: [p]}
+    packages:
+      - name: j
+        bytes: 5
+        sha256: 4444444444444444444444444444444444444444444444444444444444444444
+        files: [{to: p, bytes: 2, sha256: 3333333333333333333333333333333333333333333333333333333333333333, from: x/p}]
+`
+
 func TestCatalogRefuses(t *testing.T) {
-	if _, err := ParseCatalog([]byte(smallCatalog)); err != nil {
-		t.Fatal(err)
+	for _, good := range []string{smallCatalog, smallCatalog + everyConstruct} {
+		if _, err := ParseCatalog([]byte(good)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cases := map[string][2]string{
 		"another schema":     {"schema: 1", "schema: 2"},
@@ -126,7 +150,7 @@ func TestStampRoundTrip(t *testing.T) {
 
 func FuzzParseCatalog(f *testing.F) {
 	f.Add([]byte(smallCatalog))
-	f.Add(embeddedCatalog)
+	f.Add([]byte(smallCatalog + everyConstruct))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := ParseCatalog(text)
 		if err != nil {

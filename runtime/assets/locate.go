@@ -61,6 +61,15 @@ func Ensure(ctx context.Context, o Options) (Located, error) {
 	return l, err
 }
 
+// EnsureLibrary is Ensure for the library alone.
+func EnsureLibrary(ctx context.Context, o Options) (Found, error) {
+	s, err := Open(o)
+	if err != nil {
+		return Found{}, err
+	}
+	return s.ensure(ctx, KindLibrary, s.LocateLibrary)
+}
+
 // ensure locates, and if the cache lacks the asset fetches it and looks again.
 func (s *Store) ensure(ctx context.Context, kind string, locate func() (Found, error)) (Found, error) {
 	found, err := locate()

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lull-npc/lull/runtime/assets"
+	"github.com/lull-npc/lull/runtime/local"
+)
+
+// commands lists the subcommands; each lives in a file of its own and stands
+// on a line of its own here.
+var commands = []func(*app) *cobra.Command{
+	newAssetsCommand,
+	newBenchCommand,
+	newChatCommand,
+	newDevicesCommand,
+	newDoctorCommand,
+}
+
+// app is what every subcommand gets: the global flags, the output, and hooks
+// that the program's composition fills.
+type app struct {
+	ui *ui
+
+	// Global flags.
+	json     bool
+	quiet    bool
+	model    string
+	llamaLib string
+
+	// derive tells how to make derived models. If it is nil, or gives no
+	// quantiser, they are skipped with a note.
+	derive func(assets.Options) assets.Derivation
+
+	// platform and catalog are set by tests; zero is this machine and the
+	// embedded catalogue.
+	platform string
+	catalog  *assets.Catalog
+}
+
+func newApp(in io.Reader, out, errOut io.Writer) *app {
+	return &app{ui: newUI(in, out, errOut, os.Getenv), derive: local.Derivation}
+}
+
+// assetOptions are the options of package assets with the global flags in them.
+func (a *app) assetOptions() assets.Options {
+	o := assets.Options{Model: a.model, LlamaLib: a.llamaLib, Platform: a.platform, Catalog: a.catalog,
+		Progress: a.ui.progress()}
+	if a.derive != nil {
+		o.Derive = a.derive(o)
+	}
+	return o
+}
+
+// run is the whole program but for the process around it.
+func run(ctx context.Context, args []string, a *app) int {
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(ctx, err)
+	var reported *reportedError
+	if err != nil && !errors.As(err, &reported) {
+		a.ui.failure(err)
+	}
+	return code
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := newGroup("lull", "NPCs that talk through an on-device language model, in the lulls of your frame", `
+lull schedules a language model on the player's device so that the game keeps
+its frames. This command fetches what the runtime needs, measures a device and
+what the model costs a game, and plays scenarios.
+
+Results go to standard output, everything else to standard error. Exit codes:
+0 done, 1 failed, 2 wrong usage, 3 an objective not met, 130 interrupted.`, `
+  lull chat                    # talk to a character; fetches what is missing
+  lull doctor                  # is everything here and does it work?
+  lull assets fetch            # llama.cpp and a small model, into the cache
+  lull bench engine            # what the layer gate costs on this machine`)
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetIn(a.ui.in)
+	root.SetOut(a.ui.out)
+	root.SetErr(a.ui.errOut)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err, "see `" + cmd.CommandPath() + " --help`"}
+	})
+	flags := root.PersistentFlags()
+	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
+	flags.StringVar(&a.model, "model", "", "GGUF `FILE`, or a model's name in the cache"+fallback(assets.EnvModel))
+	flags.StringVar(&a.llamaLib, "llama-lib", "", "`DIR` with llama.cpp's shared libraries"+fallback(assets.EnvLlamaLib))
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		a.ui.json, a.ui.quiet = a.json, a.quiet
+		return nil
+	}
+	for _, c := range commands {
+		root.AddCommand(c(a))
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	strict(root)
+	return root
+}
+
+func fallback(variable string) string { return " (else $" + variable + ", else the cache)" }
+
+// newGroup makes a command that only has subcommands: alone it shows its help.
+func newGroup(use, short, long, example string, subs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: strings.TrimSpace(long), Example: strings.Trim(example, "\n")}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		hint := "see `" + cmd.CommandPath() + " --help`"
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return &usageError{fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), hint}
+	}
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	c.SuggestionsMinimumDistance = 2
+	c.AddCommand(subs...)
+	return c
+}
+
+// strict makes every complaint about arguments a usage error, in all subcommands.
+func strict(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			var already *usageError
+			if err == nil || errors.As(err, &already) {
+				return err
+			}
+			return &usageError{err, "see `" + cmd.CommandPath() + " --help`"}
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+// versionLine says what a bug report needs: this version, the library release
+// that fits, and the build.
+func versionLine() string {
+	v, binding := version, ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if v == "" {
+			v = info.Main.Version
+		}
+		for _, m := range info.Deps {
+			if m.Path == "github.com/hybridgroup/yzma" {
+				binding = ", yzma " + m.Version
+			}
+		}
+	}
+	if v == "" {
+		v = "(devel)"
+	}
+	holds := ""
+	if c, err := assets.DefaultCatalog(); err == nil && len(c.Assets) > 0 {
+		holds = ", for " + c.Assets[0].Holds
+	}
+	return fmt.Sprintf("lull %s%s%s, %s %s/%s", v, holds, binding, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
