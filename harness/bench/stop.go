@@ -13,26 +13,13 @@ import (
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
-// resamples of the bootstrap: the ends of a 95 % interval move by less than its
-// width's hundredth beyond that.
-const resamples = 2000
-
-// medianInterval is the 95 % bootstrap interval of the median (percentile
-// method, Efron 1979), with a fixed seed.
+// medianInterval is the 95 % bootstrap interval of the median.
 func medianInterval(xs []float64) (low, high float64) {
-	if len(xs) == 0 {
+	p, err := metrics.Pair(make([]float64, len(xs)), xs, 1)
+	if err != nil { // fewer than two rounds: no interval
 		return 0, 0
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	medians := make([]float64, resamples)
-	draw := make([]float64, len(xs))
-	for i := range medians {
-		for j := range draw {
-			draw[j] = xs[random.IntN(len(xs))]
-		}
-		medians[i] = metrics.Quartiles(draw).Median
-	}
-	return metrics.Quantile(medians, 0.025), metrics.Quantile(medians, 0.975)
+	return p.Low, p.High
 }
 
 // stops measures from Stop to the return of Decode.

@@ -46,7 +46,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if openModel == nil {
 		openModel = cfg.openLlama
 	}
-	model, err := openModel(ctx, cfg.Clock, admit)
+	model, err := openModel(ctx, cfg.Clock, Admit)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ func Derivation(o assets.Options) assets.Derivation {
 	return assets.Derivation{Quantize: quantize, Library: "llama.cpp " + llamacpp.Version}
 }
 
-// admit is the scheduler's rule in the engine's types.
-func admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool) (llm.Verdict, int64) {
+// Admit is the scheduler's rule in the engine's types, an llm.AdmitFunc.
+func Admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool) (llm.Verdict, int64) {
 	v, until := scheduler.Admit(scheduler.Instant(now), scheduler.Instant(lastEnd), scheduler.Window{
 		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close), Pause: w.Pause,
 	}, next, tentative)

@@ -1,0 +1,66 @@
+# make demo    set everything up and show a character answering beside a frame loop
+# make test    set everything up and run all tests
+# make help    the rest
+
+GO          ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS     := -X main.version=$(VERSION)
+
+# Targets that are built in `make check`: a place where a user has lull, or where
+# the pure packages must at least compile. macOS is vetted only: no SDK.
+CROSS := windows/amd64 linux/arm64 darwin/arm64
+
+.PHONY: help setup build assets demo test check bench soak generate clean
+
+help:
+	@sed -n 's/^# make /make /p' Makefile
+	@echo "make build   bin/lull"
+	@echo "make check   format, vet, staticcheck, tidy, cross builds"
+	@echo "make bench   what the engine and the policies cost on this machine; keep it quiet"
+	@echo "make soak    the long tests"
+	@echo "make clean   remove bin/ and dist/; the cache of libraries and models stays"
+
+setup:
+	@./internal/setup/setup.sh build assets
+
+build: setup
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/lull ./cmd/lull
+
+assets: build
+	./bin/lull assets fetch
+
+demo: assets
+	./bin/lull demo
+
+# -race over everything with cgo; then the gate without cgo over the same model.
+test: assets
+	LULL_REQUIRE_ASSETS=1 $(GO) test -race -timeout 9m ./...
+	LULL_REQUIRE_ASSETS=1 CGO_ENABLED=0 $(GO) test -timeout 5m ./runtime/llamacpp
+
+check: setup
+	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "not formatted (gofmt -w):"; echo "$$bad"; exit 1; }
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+	$(GO) test ./internal/tidy
+	@for t in $(CROSS); do echo "build $$t"; \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/lull && \
+	  GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
+
+bench: assets
+	./bin/lull bench engine
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/lull-nocgo ./cmd/lull
+	./bin/lull-nocgo bench engine --rounds 10
+	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames
+
+soak: assets
+	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -timeout 3h -count 1 ./runtime/llamacpp
+
+generate:
+	$(GO) generate ./...
+
+clean:
+	rm -rf bin dist

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/lull-npc/lull/runtime/llamacpp"
+	"github.com/lull-npc/lull/runtime/local"
+)
+
+// interruptHook, when set, is asked first at Ctrl-C: true means that it dealt
+// with it, and the program goes on.
+var interruptHook atomic.Pointer[func() bool]
+
+// open starts a runtime with the global flags, showing how far loading is.
+func (a *app) open(ctx context.Context, cfg local.Config) (*local.Runtime, error) {
+	cfg.Assets = a.assetOptions()
+	started, progress := "", a.ui.progress()
+	if cfg.Progress == nil && cfg.OpenModel == nil {
+		cfg.Progress = func(stage string, done float64) {
+			if stage != "model" {
+				return
+			}
+			if started == "" {
+				started = stage
+				progress.Start("loading the model", 0)
+			}
+		}
+	}
+	r, err := local.Open(ctx, cfg)
+	if started != "" {
+		progress.Done(err)
+	}
+	return r, advise(err)
+}
+
+// advise adds what to do to the errors of loading.
+func advise(err error) error {
+	switch {
+	case err == nil || hintOf(err) != "":
+		return err
+	case errors.Is(err, llamacpp.ErrDevice):
+		return hinted{err, "`lull devices` lists them"}
+	case errors.Is(err, llamacpp.ErrLibraryVersion), errors.Is(err, llamacpp.ErrLibraryMissing):
+		return hinted{err, "`lull doctor` says what is wrong; `lull assets fetch` brings a library that fits"}
+	case errors.Is(err, llamacpp.ErrModelFile):
+		return hinted{err, "`lull assets fetch` brings a model that is known to work; --model FILE takes another"}
+	}
+	return err
+}

