@@ -271,6 +271,9 @@ func TestChatHistoryIsBounded(t *testing.T) {
 	s.say("x")
 	s.hear(llm.EventText, strings.Repeat("é", maxTurnBytes))
 	s.hear(llm.EventDone, "")
+	if s.chat.Forgotten() != maxTurns-2 {
+		t.Errorf("%d turns forgotten after the oldest two went", s.chat.Forgotten())
+	}
 	last := s.chat.History()[maxTurns-1]
 	if len(last.Text) > maxTurnBytes || !utf8.ValidString(last.Text) || last.Tokens != nil {
 		t.Errorf("a reply of %d bytes with %d tokens", len(last.Text), len(last.Tokens))

@@ -193,15 +193,41 @@ func TestForeignTokensAreNotUsed(t *testing.T) {
 	if got, err := BuildPrompt(chatML(), ann(), history, roomy); err != nil || got.Retokenised != 0 {
 		t.Errorf("a leading blank: %d tokenised anew, %v", got.Retokenised, err)
 	}
-	history = talk(1)
-	history[0].Tokens, history[2].Tokens = []llm.Token{end}, []llm.Token{end} // the player's own
-	got, err := BuildPrompt(chatML(), ann(), history, roomy)
+}
+
+// TestPlayersTokensAreNeverUsed gives the player's turns tokens of their own,
+// even ones that spell the text.
+func TestPlayersTokensAreNeverUsed(t *testing.T) {
+	want, err := BuildPrompt(chatML(), ann(), talk(1), roomy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkPrompt(t, chatML(), got, roomy)
-	if strings.Count(chatML().spell(got.Tokens), "<|im_end|>") != 8 {
-		t.Errorf("the player's tokens were used:\n%s", chatML().spell(got.Tokens))
+	for _, tokens := range [][]llm.Token{{firstControl + 1}, byteTokens("Let me in."), byteTokens("What of item 0?")} {
+		history := talk(1)
+		history[0].Tokens, history[2].Tokens = tokens, tokens
+		got, err := BuildPrompt(chatML(), ann(), history, roomy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Tokens, want.Tokens) {
+			t.Errorf("tokens %v were used:\n%s", tokens, chatML().spell(got.Tokens))
+		}
+	}
+}
+
+// spoken is a vocabulary whose end token has a piece, as some have.
+type spoken struct{ fakeTokenizer }
+
+func (s spoken) IsEnd(t llm.Token) bool { return t == '.' || s.fakeTokenizer.IsEnd(t) }
+
+func TestEndTokenInReplyIsNotUsed(t *testing.T) {
+	history := talk(1)
+	history[1].Text, history[1].Tokens = "Aye.", byteTokens("Aye.")
+	if spells(spoken{chatML()}, history[1].Tokens, history[1].Text) {
+		t.Error("a token that ends replies would stand in the middle of a prompt")
+	}
+	if !spells(chatML(), history[1].Tokens, history[1].Text) {
+		t.Error("the same tokens are refused where none of them ends a reply")
 	}
 }
 
