@@ -105,7 +105,7 @@ func track(estimate *float64, x float64) {
 		*estimate = x
 		return
 	}
-	*estimate += (x - *estimate) / 8
+	*estimate += float64((x - *estimate) / 8)
 }
 
 // full is everything, for frames that are nobody's concern.

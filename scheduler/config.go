@@ -85,7 +85,7 @@ func ParseFeatures(s string) (Features, error) {
 			}
 		}
 		if bit == 0 {
-			return 0, fmt.Errorf("%w: no feature %q: want some of %s", ErrConfig, field, strings.Join(featureNames[:], ", "))
+			return 0, fmt.Errorf("%w: no feature %q: want some of %v", ErrConfig, field, AllFeatures)
 		}
 		f |= bit
 	}

@@ -34,6 +34,9 @@ const (
 	// happened while the game was away is not the LLM's loss.
 	bucketStep = 250 * time.Millisecond
 
+	// allowedMax bounds p*: above it the law would hardly ever step back.
+	allowedMax = 0.9
+
 	// memoryDoubt is how long a verdict against the LLM counts as evidence of
 	// a memory bottleneck, if CPU and GPU had room.
 	memoryDoubt = 10 * time.Second
@@ -249,7 +252,7 @@ func (c *Controller) learn(s *FrameSample) Reason {
 		c.busyGPU = 0
 		c.bound.observe(s, s.End, c.cfg.Dwell)
 	}
-	c.work += (float64(s.End.Sub(s.Start)) - c.work) / 8
+	c.work += float64((float64(s.End.Sub(s.Start)) - c.work) / 8)
 	if !c.seen {
 		c.work = float64(s.End.Sub(s.Start))
 	}
@@ -288,7 +291,7 @@ func (c *Controller) count(s *FrameSample) {
 // openness.
 func (c *Controller) attribute(s *FrameSample) Reason {
 	l := &c.lateness
-	allowed := min(0.5, l.ownRate()+c.allowance())
+	allowed := min(allowedMax, l.ownRate()+c.allowance())
 	late := l.late(s)
 	e := frameError{late: late, busy: c.busy(s), allowed: allowed, debt: l.debt}
 	found := false
@@ -326,7 +329,7 @@ func (c *Controller) attribute(s *FrameSample) Reason {
 
 // allowance is the share of frames that the LLM may make late.
 func (c *Controller) allowance() float64 {
-	return c.cfg.LateAllowance * (1 + float64(3*c.relax())) // up to four times, before control goes off
+	return float64(c.cfg.LateAllowance * (1 + float64(3*c.relax()))) // up to four times, before control goes off
 }
 
 // busy is the game's work as a share of its target; 0: unknown.
@@ -358,7 +361,7 @@ func (c *Controller) onStreak(now Instant) Reason {
 
 // afterPause draws the conclusion of a probe or of a closed time.
 func (c *Controller) afterPause(s *FrameSample) Reason {
-	own := c.lateness.overBudget
+	own := c.lateness.overBudget || c.lateness.runShare() >= guiltShare
 	c.pauser.verdict(own, s.End)
 	c.lateness.debt = 0
 	if own {

@@ -21,8 +21,16 @@ const (
 	offSettle = 2
 
 	// offEvidence is how many frames without the LLM it takes to say that the
-	// game misses its target by itself (half of them late).
+	// game misses its target by itself, if overShare of them are late. A game
+	// that is late in a third of its frames shows that in 1 of 55 probes; it is
+	// not over budget, but has a high p₀. It is within budget again when fewer
+	// than half are late.
 	offEvidence = 6
+	overShare   = 5.0 / 6
+
+	// guiltShare is the share of late frames without the LLM from which the
+	// LLM is not to blame for a streak.
+	guiltShare = 1.0 / 3
 
 	// debtBanked is how many late frames a punctual past can bank. One: a good
 	// minute is no licence for a bad second.
@@ -44,8 +52,8 @@ const (
 //
 // Frames are on (the LLM could run), off (it certainly did not) or neither.
 // Off frames estimate the game's own rate p₀ of late frames; on frames are
-// charged against p* = p₀ + allowance. Where half of the off frames are late,
-// the game misses its target by itself: then a frame is late only if it is
+// charged against p* = p₀ + allowance. Where nearly all off frames are late, the
+// game misses its target by itself: then a frame is late only if it is
 // longer than the reference, which is the game's own frame time plus twice its
 // mean deviation.
 type lateness struct {
@@ -146,7 +154,7 @@ func (l *lateness) off(s *FrameSample) (found bool) {
 	if l.run < offEvidence {
 		return false
 	}
-	over := 2*l.runLate >= l.run
+	over := l.runShare() >= overShare || l.overBudget && l.runShare() >= 0.5
 	if l.run >= 4*offEvidence { // a long run must be able to change its mind
 		l.run, l.runLate = l.run/2, l.runLate/2
 	}
@@ -158,6 +166,14 @@ func (l *lateness) off(s *FrameSample) (found bool) {
 	return over
 }
 
+// runShare is the share of late frames in the present run of off frames.
+func (l *lateness) runShare() float64 {
+	if l.run == 0 {
+		return 0
+	}
+	return float64(l.runLate) / float64(l.run)
+}
+
 // length follows the length of off frames. The first of a run replaces an
 // estimate that has outlived its scene.
 func (l *lateness) length(x float64) {
@@ -166,6 +182,6 @@ func (l *lateness) length(x float64) {
 		return
 	}
 	off := x - l.own
-	l.own += off / 8
-	l.deviation += (max(off, -off) - l.deviation) / 8
+	l.own += float64(off / 8)
+	l.deviation += float64((max(off, -off) - l.deviation) / 8)
 }

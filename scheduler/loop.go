@@ -141,7 +141,7 @@ func (l *frameLoop) clip(e float64) float64 { return min(max(e, 0), 2*l.headroom
 
 // backOff halves openness.
 func (l *frameLoop) backOff() {
-	l.pi.integral += l.openness / 2
+	l.pi.integral += float64(l.openness / 2)
 	l.openness /= 2
 }
 

@@ -1,11 +1,17 @@
 package scheduler
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // markRing is how many frames a late timing may lag behind. Unity's come 4
 // frames later, three swap-chain images with frame generation 6; a frame that
 // has left the ring answers MarkUnknownFrame.
 const markRing = 16
+
+// shutOpen and shutClose are a window that is never open.
+const shutOpen, shutClose = math.MinInt64 + 1, math.MinInt64
 
 // deadlineFar is the number of periods after which a deadline is absurd.
 // Triple buffering needs 3.
@@ -81,7 +87,7 @@ type Marks struct {
 func (m *Marks) Begin(id uint64, target time.Duration, now Instant) (Window, MarkOutcome) {
 	out := m.beginOutcome(id, now)
 	if !out.Taken() {
-		return m.window(now, now.Add(-1)), out
+		return m.window(shutOpen, shutClose), out
 	}
 	if out == MarkRestarted {
 		m.ring = [markRing]markFrame{}
@@ -95,7 +101,7 @@ func (m *Marks) Begin(id uint64, target time.Duration, now Instant) (Window, Mar
 	f.sample = FrameSample{Frame: id, Start: now, Target: target, Marked: true}
 	m.current, m.any, m.last, m.line = id, true, now, 0
 	if m.openAfter == AtFrameEnd || target <= 0 || out == MarkClockBack {
-		return m.window(now, now.Add(-1)), out
+		return m.window(shutOpen, shutClose), out
 	}
 	return m.window(now.Add(m.openAfter), now.Add(target-m.early-m.margin)), out
 }
@@ -166,7 +172,7 @@ func nextLine(line Instant, target time.Duration, now Instant) Instant {
 func (m *Marks) Plan(d Decision) Window {
 	m.gate, m.margin, m.openAfter, m.pause = d.Gate, max(d.Margin, 0), max(d.OpenAfter, 0), d.Pause
 	if m.line == 0 {
-		return m.window(m.last, m.last.Add(-1))
+		return m.window(shutOpen, shutClose)
 	}
 	return m.window(m.last, m.line.Add(-m.early).Add(-m.margin))
 }

@@ -137,7 +137,7 @@ type Decision struct {
 	Prefill, Decode DeviceID // may differ
 	Threads         int      // CPU threads, ≥ 1
 	Gate            Gate
-	Openness        float64       // place on the axis from yielding all (0) to taking all (1); 0.5 is the whole idle time
+	Openness        float64       // from yielding all (0) to taking all (1); 0.5 is the whole idle time
 	Margin          time.Duration // GateWindow: it closes this long before the deadline, ≥ 0
 	OpenAfter       time.Duration // GateWindow: it opens this long after FrameBegin, or AtFrameEnd
 	Pause           time.Duration // GatePaced: rest after each group of layers
@@ -168,7 +168,7 @@ const (
 	ReasonFull                      // openness is 1 and nothing speaks against it
 	ReasonHold                      // nothing was learned from this frame: the last decision stands
 	ReasonProbe                     // the gate is closed for a few frames to see whether lateness goes away
-	ReasonProbeOwn                  // the probe says: late without the LLM too, so the reference rises
+	ReasonProbeOwn                  // the probe says: late without the LLM too; the reference rises if nearly always
 	ReasonProbeGuilty               // the probe says: the LLM's doing
 	ReasonClosed                    // yielding all did not help: closed, for a bounded time
 	ReasonFloorRelax                // the reply falls behind its floor: the target is relaxed

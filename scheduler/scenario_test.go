@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -43,6 +44,11 @@ func game(work stream) plant {
 }
 
 func scenarios() []scenario {
+	return slices.Concat(loadScenarios(), boundScenarios(), sensorScenarios(), limitScenarios(), playScenarios())
+}
+
+// loadScenarios: the game's work changes, and everything is measured.
+func loadScenarios() []scenario {
 	return []scenario{
 		{
 			name:  "steady",
@@ -97,6 +103,12 @@ func scenarios() []scenario {
 				wantGate(t, r, 400, 600, GateFree)
 			},
 		},
+	}
+}
+
+// boundScenarios: the game fills its frames, by itself or by a cap.
+func boundScenarios() []scenario {
+	return []scenario{
 		{
 			name:  "cpu-bound",
 			about: "11 ms of work; the low-priority LLM beside it stalls one frame in 40 by 7 ms",
@@ -109,55 +121,6 @@ func scenarios() []scenario {
 			check: func(t *testing.T, r []result) {
 				wantLate(t, r, 0, 3600, 50) // 1.4 %: without feedback it would be 2.5 %, or 90
 				wantTokens(t, r, 0, 3600, 25)
-			},
-		},
-		{
-			name:  "sensor-loss",
-			about: "from frame 150 to 250 every sample is broken: bad times, no target, a clock that went back",
-			plant: func() plant {
-				p := game(constant(8))
-				p.spoil = func(i int, s *FrameSample) {
-					switch {
-					case i < 150 || i >= 250:
-					case i%3 == 0:
-						s.End = s.Start - 1
-					case i%3 == 1:
-						s.Target = 0
-					default:
-						*s = FrameSample{}
-					}
-				}
-				return p
-			}(),
-			frames: 500,
-			check: func(t *testing.T, r []result) {
-				for _, x := range r[185:250] {
-					if x.decision.Reason != ReasonSensorLost || x.decision.Gate != GatePaced {
-						t.Fatalf("frame %d: %v, gate %v: want sensor-lost, paced", x.frame, x.decision.Reason, x.decision.Gate)
-					}
-				}
-				wantTokens(t, r, 185, 250, 5) // 60 frames: paced, not starved
-				if o := r[499].decision.Openness; o < windowShare {
-					t.Errorf("frame 500: openness %.2f: want back in half the axis", o)
-				}
-			},
-		},
-		{
-			name:  "absurd",
-			about: "absurd values in single fields, every tenth frame",
-			plant: func() plant {
-				p := game(constant(8))
-				p.spoil = absurd
-				return p
-			}(),
-			frames: 400,
-			check: func(t *testing.T, r []result) {
-				for _, x := range r {
-					if x.decision.Gate == GateClosed {
-						t.Fatalf("frame %d: the gate closed for a broken sample", x.frame)
-					}
-				}
-				wantTokens(t, r, 0, 400, 40)
 			},
 		},
 		{
@@ -190,12 +153,122 @@ func scenarios() []scenario {
 				}
 			},
 		},
+	}
+}
+
+// sensorScenarios: what the game tells is broken.
+func sensorScenarios() []scenario {
+	return []scenario{
+		{
+			name:  "sensor-loss",
+			about: "from frame 150 to 250 every sample is broken: bad times, no target, a clock that went back",
+			plant: func() plant {
+				p := game(constant(8))
+				p.spoil = func(i int, s *FrameSample) {
+					switch {
+					case i < 150 || i >= 250:
+					case i%3 == 0:
+						s.End = s.Start - 1
+					case i%3 == 1:
+						s.Target = 0
+					default:
+						*s = FrameSample{}
+					}
+				}
+				return p
+			}(),
+			frames: 500,
+			check: func(t *testing.T, r []result) {
+				for _, x := range r[185:250] {
+					if x.decision.Reason != ReasonSensorLost || x.decision.Gate != GatePaced {
+						t.Fatalf("frame %d: %v, gate %v: want sensor-lost, paced",
+							x.frame, x.decision.Reason, x.decision.Gate)
+					}
+				}
+				wantTokens(t, r, 185, 250, 5) // 60 frames: paced, not starved
+				if o := r[499].decision.Openness; o < windowShare {
+					t.Errorf("frame 500: openness %.2f: want back in half the axis", o)
+				}
+			},
+		},
+		{
+			name:  "absurd",
+			about: "absurd values in single fields, every tenth frame",
+			plant: func() plant {
+				p := game(constant(8))
+				p.spoil = absurd
+				return p
+			}(),
+			frames: 400,
+			check: func(t *testing.T, r []result) {
+				for _, x := range r {
+					if x.decision.Gate == GateClosed {
+						t.Fatalf("frame %d: the gate closed for a broken sample", x.frame)
+					}
+				}
+				wantTokens(t, r, 0, 400, 40)
+			},
+		},
+	}
+}
+
+// limitScenarios: the floor is all that keeps a reply going.
+func limitScenarios() []scenario {
+	return []scenario{
+		{
+			name:  "never-yields",
+			about: "frames of 40 ms of a game that asks for 16.7 and never waits; any overlap costs it",
+			plant: func() plant {
+				p := game(constant(hz60 * 2.4))
+				p.kappa, p.beside, p.tokenMS = 0.5, 0.05, 11
+				p.spoil = func(_ int, s *FrameSample) { s.Marked = false } // and it does not mark its idle time
+				return p
+			}(),
+			frames: 300,
+			check: func(t *testing.T, r []result) {
+				wantTokens(t, r, 50, 300, 1.9) // the floor is 2 a second
+				if !hasReason(r, ReasonFloorRelax) {
+					t.Error("no decision says that the floor decided")
+				}
+			},
+		},
+		{
+			name:  "starved",
+			about: "the same beside an idle-class LLM that gets 1 % of a core: control goes off, the reply goes on",
+			plant: func() plant {
+				p := game(constant(hz60 * 2.4))
+				p.kappa, p.beside, p.tokenMS = 0.02, 0.01, 11
+				p.spoil = func(_ int, s *FrameSample) { s.Marked = false }
+				p.idle = 0.01
+				return p
+			}(),
+			frames: 600,
+			check: func(t *testing.T, r []result) {
+				wantTokens(t, r, 100, 600, 0.8) // all that 1 % of a core yields is 0.9
+				if !hasReason(r, ReasonFloorOff) {
+					t.Error("no decision says that control was off")
+				}
+				for _, x := range r[200:] {
+					if x.decision.Gate != GateFree {
+						t.Fatalf("frame %d: gate %v (%v): want free until the reply moves",
+							x.frame, x.decision.Gate, x.decision.Reason)
+					}
+				}
+			},
+		},
+	}
+}
+
+// playScenarios: what happens around the frames.
+func playScenarios() []scenario {
+	return []scenario{
 		{
 			name:  "phases",
 			about: "200 frames each: loading, explore, combat, dialogue, cutscene, menu, explore; 9 ms of work",
 			plant: func() plant {
 				p := game(constant(9))
-				order := []Phase{PhaseLoading, PhaseExplore, PhaseCombat, PhaseDialogue, PhaseCutscene, PhaseMenu, PhaseExplore}
+				order := []Phase{PhaseLoading, PhaseExplore, PhaseCombat, PhaseDialogue, PhaseCutscene, PhaseMenu,
+					PhaseExplore}
 				p.phase = func(i int) Phase { return order[i/200] }
 				return p
 			}(),
@@ -224,47 +297,6 @@ func scenarios() []scenario {
 					}
 				}
 				wantGate(t, r, 300, 400, GateFree)
-			},
-		},
-		{
-			name:  "never-yields",
-			about: "frames of 40 ms of a game that asks for 16.7 and never waits; any overlap costs it",
-			plant: func() plant {
-				p := game(constant(hz60 * 2.4))
-				p.kappa, p.beside, p.tokenMS = 0.5, 0.05, 11
-				p.spoil = func(_ int, s *FrameSample) { s.Marked = false } // and it does not mark its idle time
-				return p
-			}(),
-			frames: 300,
-			check: func(t *testing.T, r []result) {
-				wantTokens(t, r, 50, 300, 1.9) // the floor is 2 a second
-				if !hasReason(r, ReasonFloorRelax) {
-					t.Error("no decision says that the floor decided")
-				}
-			},
-		},
-		{
-			name:  "starved",
-			about: "the same game beside an idle-class LLM that gets 1 % of a core: control goes off, and the reply goes on",
-			plant: func() plant {
-				p := game(constant(hz60 * 2.4))
-				p.kappa, p.beside, p.tokenMS = 0.02, 0.01, 11
-				p.spoil = func(_ int, s *FrameSample) { s.Marked = false }
-				p.idle = 0.01
-				return p
-			}(),
-			frames: 600,
-			check: func(t *testing.T, r []result) {
-				wantTokens(t, r, 100, 600, 0.8) // all that 1 % of a core yields is 0.9
-				if !hasReason(r, ReasonFloorOff) {
-					t.Error("no decision says that control was off")
-				}
-				for _, x := range r[200:] {
-					if x.decision.Gate != GateFree {
-						t.Fatalf("frame %d: gate %v (%v): want free until the reply moves",
-							x.frame, x.decision.Gate, x.decision.Reason)
-					}
-				}
 			},
 		},
 		{
@@ -373,7 +405,8 @@ func wantGate(t *testing.T, r []result, from, to int, g Gate) {
 	t.Helper()
 	for _, x := range r[from:to] {
 		if x.decision.Gate != g {
-			t.Errorf("frame %d: gate %v (%v), want %v in frames %d … %d", x.frame, x.decision.Gate, x.decision.Reason, g, from, to)
+			t.Errorf("frame %d: gate %v (%v), want %v in frames %d … %d",
+				x.frame, x.decision.Gate, x.decision.Reason, g, from, to)
 			return
 		}
 	}
@@ -472,7 +505,7 @@ func goldenTrace(sc scenario, r []result) []byte {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s: %s\n", sc.name, sc.about)
-	fmt.Fprintf(&b, "# frame phase work/target overrun | gate openness … | bottleneck confidence | reason; changes only\n")
+	b.WriteString("# frame phase work/target overrun | gate openness … | bottleneck confidence | reason; changes only\n")
 	var last key
 	late, tokens, openness := 0, 0.0, 0.0
 	for i, x := range r {
