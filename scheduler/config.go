@@ -143,7 +143,7 @@ func DefaultConfig() Config {
 		// share free (r.DynamicRes.TargetedGPUHeadRoomPercentage).
 		Headroom: 0.1,
 		// One late frame takes a tenth of the axis. At an allowance of 0.6 % it
-		// is won back in 100 … 170 frames. Twice as much makes openness wander
+		// is won back in 90 frames. Twice as much makes openness wander
 		// by a quarter of the axis at rest, half as much takes 20 s to settle.
 		StepBack: 0.1,
 		// 3.3 ms at 60 Hz: eight layers of SmolLM2-135M on one thread.

@@ -45,7 +45,7 @@
 // frames. If the frames stay late, the game misses its target by itself: the
 // reference rises to its own frame time, and the LLM is not starved for what it
 // did not do. If lateness goes away, openness is halved. p₀ is learned from
-// frames of closed gates and of an idle engine, starting from 0.3 %.
+// frames of closed gates and of an idle engine, starting from 0.5 %.
 //
 // Below it all lies the floor: a bucket that drains at FloorTokensPerSecond
 // while a reply is running. When it is half empty openness is raised by
@@ -54,10 +54,10 @@
 //
 // # One example in numbers
 //
-// Preset balanced: a = 0.006, StepBack = 0.1; with p₀ = 0.003, p* = 0.009. A late
-// frame costs 0.0991 of openness, a punctual one returns 0.0009: 110 punctual
+// Preset balanced: a = 0.006, StepBack = 0.1; with p₀ = 0.005, p* = 0.011. A late
+// frame costs 0.0989 of openness, a punctual one returns 0.0011: 90 punctual
 // frames pay for a late one, and at 60 Hz a whole late frame is banked after
-// 1.9 s without any, from when on the return is four times as fast.
+// 1.5 s without any, from when on the return is four times as fast.
 //
 // At 60 Hz and openness 0.25 the margin is 0.2 · 16.67 ms · (1 - 0.25/0.5) =
 // 1.67 ms. With 11 ms of work, the window is open from FrameEnd at 11 ms to 15 ms.

@@ -40,11 +40,11 @@ func Example() {
 	}
 	// Output:
 	// 0 explore 11.0/16.6ms -5.7 | window 0.75 after 5.4ms thr 1 lps 1 chunk 32 index 1.5ms | unknown 0.00 | return
-	//   was shut until FrameEnd; openness 0.7509, open until 16.67 ms
+	//   was shut until FrameEnd; openness 0.7511, open until 16.67 ms
 	// 1 explore 11.0/16.6ms -5.7 | window 0.75 after 5.4ms thr 1 lps 1 chunk 32 index 1.5ms | unknown 0.00 | return
-	//   was open after 5.48 ms; openness 0.7518, open until 16.67 ms
+	//   was open after 5.48 ms; openness 0.7522, open until 16.67 ms
 	// 2 explore 17.0/16.6ms +0.3 | window 0.65 after 8.1ms thr 1 lps 1 chunk 32 | unknown 0.00 | late
-	//   was open after 5.46 ms; openness 0.6527, open until 33.33 ms
+	//   was open after 5.45 ms; openness 0.6533, open until 33.33 ms
 	// 3 explore 11.0/16.6ms -5.7 | window 0.65 after 8.0ms thr 1 lps 1 chunk 32 | unknown 0.00 | return
-	//   was open after 8.16 ms; openness 0.6536, open until 16.67 ms
+	//   was open after 8.15 ms; openness 0.6544, open until 16.67 ms
 }

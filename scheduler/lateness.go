@@ -4,11 +4,12 @@ import "time"
 
 const (
 	// priorLate and priorFrames are what is believed of a game before it was
-	// seen without the LLM: 0.3 % of its frames are late by themselves, held as
+	// seen without the LLM: 0.5 % of its frames are late by themselves, held as
 	// firmly as 100 frames seen. Measured: 0.3 … 1 % on a quiet 2-core machine.
+	// Believing 1 % would give away the allowance of a game that has none.
 	// A firmer belief would make a game that janks by itself starve the LLM, a
 	// weaker one would take two unlucky frames of a probe for its nature.
-	priorLate   = 0.003
+	priorLate   = 0.005
 	priorFrames = 100.0
 
 	// ownMemory bounds the frames that the estimate of the game's own lateness

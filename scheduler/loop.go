@@ -24,7 +24,7 @@ const (
 	// bankedReturn is by how much faster openness creeps back while a whole late
 	// frame is banked, that is, while lateness stays below p*. A late frame
 	// spends it, so the bound on the mean rate holds; a game without late
-	// frames gets its LLM to full speed in 4 s rather than 9.
+	// frames gets its LLM to full speed in 3 s rather than 8.
 	bankedReturn = 4
 
 	// unwind is the share of a saturated output's excess that the integral

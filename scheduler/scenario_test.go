@@ -66,7 +66,7 @@ func loadScenarios() []scenario {
 			check: func(t *testing.T, r []result) {
 				wantGate(t, r, 60, 200, GateFree)
 				wantLate(t, r, 200, 260, 8)   // settles within 60 frames …
-				wantLate(t, r, 260, 1200, 19) // … to a rate that the allowance of 0.9 % pays for, and a streak
+				wantLate(t, r, 260, 1200, 19) // … to a rate that the p* of 1.1 % pays for, and a streak
 				wantTokens(t, r, 260, 1200, 1)
 			},
 		},
