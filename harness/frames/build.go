@@ -219,9 +219,7 @@ func (b *builder) set(s *streamState, v *values, f Field, to *time.Duration,
 		return
 	}
 	*to = 0
-	if r != MissingColumn { // said once by Summary.Missing
-		s.stat.Values[f][r]++
-	}
+	s.stat.Values[f][r]++
 }
 
 // deriveCPU: PresentMon 1 has no CPU busy. Its frame time ends where Present

@@ -86,6 +86,7 @@ func (p *csvParser) findHeader() error {
 // begin starts a segment.
 func (p *csvParser) begin(l *layout) {
 	p.l, p.preamble = l, 0
+	p.fields = [numColumns][]byte{} // of another layout
 	p.sniff()
 	p.segment(l.format)
 	for _, name := range l.duplicates {

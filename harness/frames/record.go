@@ -31,7 +31,7 @@ const (
 	Absurd                // more than an hour
 	NotDisplayed          // the frame never reached the screen, so it has no displayed time
 	NoPrevious            // derived from the frame before, which is missing or unusable
-	MissingColumn         // the capture has no such column; counted once a segment
+	MissingColumn         // the capture, or this segment of it, has no such column
 	UnknownUnit           // a clock column whose unit can't be told from the frame times
 	BadRow                // more or fewer fields than the header names
 	CutLastLine           // the file ends inside this line
@@ -148,7 +148,7 @@ type Summary struct {
 	Rows       int64    // rows of data, usable or not
 	Streams    []Stream // in the order of appearance
 	Rejected   Counts   // rows that are not usable, those of no stream included
-	Missing    []string // values that the capture has no column for
+	Missing    []string // values that the capture, or a segment of it, has no column for
 }
 
 // Frames is the number of usable rows of all streams.

@@ -186,9 +186,6 @@ func (a *Analysis) Unusable() map[string]int64 {
 	for reason, n := range a.Metrics.Unusable {
 		m[reason] += n
 	}
-	if n := len(a.Capture.Missing); n > 0 {
-		m[frames.MissingColumn.String()] = int64(n)
-	}
 	return m
 }
 

@@ -197,9 +197,6 @@ func (a *Analysis) unusableRows() (rows []unusableRow) {
 	for _, field := range slices.Sorted(maps.Keys(values)) {
 		add(field, values[field])
 	}
-	for _, field := range a.Capture.Missing {
-		rows = append(rows, unusableRow{field, "missing-column", a.Capture.Rows})
-	}
 	return rows
 }
 
