@@ -79,15 +79,16 @@ type Marks struct {
 	margin    time.Duration
 	openAfter time.Duration
 	pause     time.Duration
+	stands    Window // returned last
 }
 
 // Begin takes a FrameBegin and returns the window to publish at once. In
 // GateWindow it is shut, unless the last decision lets layers begin before the
-// end of the game's work.
+// end of the game's work. A mark that is ignored leaves the window that stands.
 func (m *Marks) Begin(id uint64, target time.Duration, now Instant) (Window, MarkOutcome) {
 	out := m.beginOutcome(id, now)
 	if !out.Taken() {
-		return m.window(shutOpen, shutClose), out
+		return m.stands, out
 	}
 	if out == MarkRestarted {
 		m.ring = [markRing]markFrame{}
@@ -178,10 +179,11 @@ func (m *Marks) Plan(d Decision) Window {
 }
 
 func (m *Marks) window(open, close Instant) Window {
-	if m.gate != GateWindow {
-		return Window{Gate: m.gate, Pause: m.pause}
+	m.stands = Window{Gate: m.gate, Pause: m.pause}
+	if m.gate == GateWindow {
+		m.stands = Window{Gate: GateWindow, Open: open, Close: close}
 	}
-	return Window{Gate: GateWindow, Open: open, Close: close}
+	return m.stands
 }
 
 // Timings joins late facts to their frame by its id and returns the completed

@@ -62,6 +62,15 @@ func TestMarksWindows(t *testing.T) {
 	}
 }
 
+// TestMarksIgnored: a mark that does not count leaves the window as it is.
+func TestMarksIgnored(t *testing.T) {
+	m := marks60()
+	open := m.stands
+	if w, out := m.Begin(1, 16*time.Millisecond, 12*msec); out.Taken() || w != open || w.Close != 15*msec {
+		t.Errorf("a begin made twice: %+v %v, want %+v to stand", w, out, open)
+	}
+}
+
 func TestMarksOutcomes(t *testing.T) {
 	const target = 16 * time.Millisecond
 	begin := func(id uint64, now Instant) func(*Marks) MarkOutcome {
@@ -134,7 +143,10 @@ func TestMarksNeverOpenInWork(t *testing.T) {
 		for i := range 40 {
 			id := uint64(i + rapid.IntRange(-3, 3).Draw(t, "id"))
 			target := time.Duration(rapid.OneOf(rapid.Int64Range(-1, 40e6), rapid.Int64()).Draw(t, "target"))
-			w, _ := m.Begin(id, target, now)
+			w, out := m.Begin(id, target, now)
+			if !out.Taken() {
+				continue
+			}
 			inside := now.Add(time.Duration(rapid.Int64Range(0, 30e6).Draw(t, "work")))
 			if v, _ := Admit(inside, now, w, 0, false); v == Go && w.Gate == GateWindow {
 				t.Fatalf("admitted at %d by %+v, in the game's work", inside, w)
