@@ -18,7 +18,7 @@ folder. What is there is never fetched twice, and works without a network.`, `
   lull assets list
   lull assets verify
   lull assets where`,
-		newAssetsFetch(a), newAssetsList(a), newAssetsVerify(a), newAssetsWhere(a))
+		newAssetsFetch(a), newAssetsList(a), newAssetsVerify(a), newAssetsWhere(a), newAssetsPin(a))
 }
 
 type assetJSON struct {
@@ -132,14 +132,14 @@ func (a *app) list(s *assets.Store, everywhere bool) error {
 			continue
 		}
 		list = append(list, describeAsset(st.Asset, string(st.State), st.Path, st.Detail))
-		size := megabytes(st.Asset.DownloadBytes())
+		download := megabytes(st.Asset.DownloadBytes())
 		switch {
 		case st.Asset.Derived != nil:
-			size = "made here"
+			download = "made here"
 		case !st.Asset.Pinned():
-			size = "not pinned"
+			download = "not pinned"
 		}
-		t.AppendRow([]any{st.Asset.Name, st.Asset.Kind, size, a.state(st.State), st.Asset.Licence, st.Asset.Purpose})
+		t.AppendRow([]any{st.Asset.Name, st.Asset.Kind, download, a.state(st.State), st.Asset.Licence, st.Asset.Purpose})
 	}
 	if a.json {
 		return a.ui.object(map[string]any{"cache": s.Root(), "platform": s.Platform(), "assets": list})
@@ -313,4 +313,35 @@ func (a *app) where(s *assets.Store) error {
 		return libraryErr
 	}
 	return modelErr
+}
+
+// newAssetsPin is for whoever maintains the catalogue, hence hidden.
+func newAssetsPin(a *app) *cobra.Command {
+	var version string
+	c := &cobra.Command{
+		Use:    "pin NAME",
+		Hidden: true,
+		Short:  "Download an asset unchecked and print its entry for the catalogue",
+		Example: `  lull assets pin llama-linux-x64 --version 3.23.0
+  lull assets pin llama-win-x64       # on a machine whose registry has it`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			s, err := assets.Open(a.assetOptions())
+			if err != nil {
+				return err
+			}
+			pinned, err := s.Pin(cmd.Context(), names[0], version)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.ui.object(pinned)
+			}
+			text, err := pinned.YAML()
+			a.ui.printf("%s", text)
+			return err
+		},
+	}
+	c.Flags().StringVar(&version, "version", "", "another `VERSION` than the one listed")
+	return c
 }

@@ -322,7 +322,7 @@ func TestLineProgress(t *testing.T) {
 	p.Set(50e6)
 	p.Set(51e6)
 	p.Done(nil)
-	want := "lull: model (100 MB) …\nlull: model: 50 MB of 100 MB\nlull: model: done\n"
+	want := "lull: model (100.0 MB) …\nlull: model: 50.0 MB of 100.0 MB\nlull: model: done\n"
 	if c.err.String() != want || c.out.Len() > 0 {
 		t.Errorf("progress %q, want %q on standard error alone", &c.err, want)
 	}

@@ -215,9 +215,10 @@ func sizeSuffix(bytes int64) string {
 	return " (" + megabytes(bytes) + ")"
 }
 
+// megabytes writes a number of bytes in decimal units, as download pages do.
 func megabytes(bytes int64) string {
-	if bytes <= 0 {
-		return "–"
+	if bytes > 0 && bytes < 1e5 {
+		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/1e6), ".0") + " MB"
+	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
 }

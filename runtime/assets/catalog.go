@@ -54,58 +54,58 @@ type Catalog struct {
 // Asset is one folder in the cache.
 type Asset struct {
 	Name     string            `yaml:"name"`
-	Kind     string            `yaml:"kind"`     // library, model or embedder
-	Platform string            `yaml:"platform"` // GOOS/GOARCH; empty fits all
-	Default  bool              `yaml:"default"`  // fetched when no name is given
-	Client   string            `yaml:"client"`   // npm or pip
-	Version  string            `yaml:"version"`  // of every package below
-	Holds    string            `yaml:"holds"`    // what is inside, for people
+	Kind     string            `yaml:"kind"`               // library, model or embedder
+	Platform string            `yaml:"platform,omitempty"` // GOOS/GOARCH; empty fits all
+	Default  bool              `yaml:"default,omitempty"`  // fetched when no name is given
+	Client   string            `yaml:"client,omitempty"`   // npm or pip
+	Version  string            `yaml:"version"`            // of every package below
+	Holds    string            `yaml:"holds"`              // what is inside, for people
 	Licence  string            `yaml:"licence"`
-	Terms    string            `yaml:"terms"` // file with terms to accept; may be empty
+	Terms    string            `yaml:"terms,omitempty"` // file with terms to accept; may be empty
 	Purpose  string            `yaml:"purpose"`
-	Path     string            `yaml:"path"`  // what its user opens; empty is the folder
-	Links    map[string]string `yaml:"links"` // plain name → versioned file
-	Packages []Package         `yaml:"packages"`
-	Joined   []Joined          `yaml:"joined"`
-	Derived  *Derived          `yaml:"derived"`
+	Path     string            `yaml:"path,omitempty"`  // what its user opens; empty is the folder
+	Links    map[string]string `yaml:"links,omitempty"` // plain name → versioned file
+	Packages []Package         `yaml:"packages,omitempty"`
+	Joined   []Joined          `yaml:"joined,omitempty"`
+	Derived  *Derived          `yaml:"derived,omitempty"`
 }
 
 // Package is one archive and the files wanted from it.
 type Package struct {
 	Name     string    `yaml:"name"`
-	Bytes    int64     `yaml:"bytes"`
-	SHA256   string    `yaml:"sha256"`
-	Prefix   string    `yaml:"prefix"` // put before each file's To, unless it has From
-	Files    []File    `yaml:"files"`
-	Unpinned *Unpinned `yaml:"unpinned"`
+	Bytes    int64     `yaml:"bytes,omitempty"`
+	SHA256   string    `yaml:"sha256,omitempty"`
+	Prefix   string    `yaml:"prefix,omitempty"` // put before each file's To, unless it has From
+	Files    []File    `yaml:"files,omitempty"`
+	Unpinned *Unpinned `yaml:"unpinned,omitempty"`
 }
 
 // File is one wanted file of an archive.
 type File struct {
 	To     string `yaml:"to"`
-	Bytes  int64  `yaml:"bytes"`
-	SHA256 string `yaml:"sha256"`
-	From   string `yaml:"from"`
+	Bytes  int64  `yaml:"bytes,omitempty"`
+	SHA256 string `yaml:"sha256,omitempty"`
+	From   string `yaml:"from,omitempty"`
 }
 
 // Joined is a file made by putting parts end to end; the parts are removed.
 type Joined struct {
 	To     string   `yaml:"to"`
-	Bytes  int64    `yaml:"bytes"`
-	SHA256 string   `yaml:"sha256"`
+	Bytes  int64    `yaml:"bytes,omitempty"`
+	SHA256 string   `yaml:"sha256,omitempty"`
 	Parts  []string `yaml:"parts"`
 }
 
 // Unpinned stands where no hashes could be taken. Such an asset is fetched only
 // when the caller allows it, and its hashes are recorded then.
 type Unpinned struct {
-	Skip   []string `yaml:"skip"` // suffixes of files to leave
+	Skip   []string `yaml:"skip,omitempty"` // suffixes of files to leave
 	Reason string   `yaml:"reason"`
 }
 
 // Derived names the asset that this one is made from, and the target format.
 type Derived struct {
-	From   string `yaml:"from"`
+	From   string `yaml:"from,omitempty"`
 	Format string `yaml:"format"`
 }
 

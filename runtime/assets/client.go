@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,9 +22,10 @@ const (
 	// movement, and a walk over a dozen files costs nothing.
 	watchEvery = 250 * time.Millisecond
 
-	// maxOutput and quotedLines bound what is kept and quoted of a client's talk.
+	// maxOutput, quotedLines and maxQuoted bound what is kept and quoted of a client's talk.
 	maxOutput   = 16 << 10
 	quotedLines = 6
+	maxQuoted   = 240 // bytes of one line: pip puts a whole exception into some
 
 	// killGrace is how long to wait for the pipes of a killed client to close.
 	killGrace = 5 * time.Second
@@ -46,7 +48,7 @@ var invocations = map[string][]invocation{
 
 var missingAdvice = map[string]string{
 	ClientNpm: "install Node.js, which brings npm, or pass --llama-lib DIR (or set " + EnvLlamaLib + ")",
-	ClientPip: "install Python 3 with pip, or pass --model FILE (or set " + EnvModel + ")",
+	ClientPip: "install Python 3 with pip; a model of your own needs none: --model FILE (or set " + EnvModel + ")",
 }
 
 // arguments are what every way to start the client gets. Names and versions
@@ -175,8 +177,9 @@ func unusable(err error, output string) bool {
 	return exit.ExitCode() == 127 || strings.Contains(output, "No module named pip")
 }
 
-// runGroup runs one process group and kills all of it when ctx ends. Where the
-// system can (Linux, Windows), the group also dies with us.
+// runGroup runs one process group and kills all of it when ctx ends. If we are
+// killed ourselves, Windows ends the group and Linux its first process; what
+// that one had started ends by itself, in a folder that the next fetch removes.
 func runGroup(ctx context.Context, program string, argv []string, tmp string) (string, error) {
 	// Linux ties the "die with parent" signal to the thread that started the
 	// child, so that thread must stay until the child has ended.
@@ -224,25 +227,51 @@ var (
 
 func clientError(client string, command []string, err error, output string) error {
 	kind, advice := ErrClientFailed, "run the command by hand to see more: "+strings.Join(command, " ")
+	var reason *regexp.Regexp
 	switch {
 	case saysDisk.MatchString(output):
-		kind, advice = ErrDiskFull, "free some space, or set "+EnvCache+" to a folder on another disk"
+		kind, reason = ErrDiskFull, saysDisk
+		advice = "free some space, or set " + EnvCache + " to a folder on another disk"
 	case saysNetwork.MatchString(output):
-		kind, advice = ErrNetwork, "check the network and the proxy settings of "+client+", then fetch again"
+		kind, reason = ErrNetwork, saysNetwork
+		advice = "check the network and the proxy settings of " + client + ", then fetch again"
 	case saysAbsent.MatchString(output):
-		kind, advice = ErrNotServed, "check which registry or mirror "+client+" is set to, or bring the files "+
-			"yourself with --llama-lib DIR and --model FILE"
+		kind, reason = ErrNotServed, saysAbsent
+		advice = "check which registry or mirror " + client + " is set to, or bring the files yourself " +
+			"with --llama-lib DIR and --model FILE"
 	}
-	return advised{fmt.Errorf("%w: %s: %w%s", kind, client, err, quote(output)), advice}
+	return advised{fmt.Errorf("%w: %s: %w%s", kind, client, err, quote(output, reason)), advice}
 }
 
-// quote gives the last lines of a client's output, indented.
-func quote(output string) string {
+// noise matches lines of clients that tell nothing: brackets of a dumped
+// object, and where a log would have been.
+var noise = regexp.MustCompile(`(?i)^(npm (error|err!))?\s*[{}\])]*,?$|complete log of this run|log files were not`)
+
+// quote gives the last telling lines of a client's output, indented; before
+// them the first one that gives the reason, if they lack it.
+func quote(output string, reason *regexp.Regexp) string {
 	var lines []string
+	first := ""
 	for line := range strings.Lines(escapes.ReplaceAllString(output, "")) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, "\n    | "+line)
+		line = strings.TrimSpace(line)
+		if noise.MatchString(line) {
+			continue
 		}
+		if len(line) > maxQuoted {
+			line = strings.ToValidUTF8(line[:maxQuoted], "") + "…"
+		}
+		if first == "" && reason != nil && reason.MatchString(line) {
+			first = line
+		}
+		lines = append(lines, line)
 	}
-	return strings.Join(lines[max(0, len(lines)-quotedLines):], "")
+	lines = lines[max(0, len(lines)-quotedLines):]
+	if first != "" && !slices.ContainsFunc(lines, reason.MatchString) {
+		lines = append([]string{first}, lines...)
+	}
+	text := ""
+	for _, line := range lines {
+		text += "\n    | " + line
+	}
+	return text
 }

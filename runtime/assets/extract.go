@@ -150,13 +150,15 @@ func (x *extraction) zipEntry(f *zip.File) error {
 
 // want says whether an archive's entry is wanted, and under which name.
 func (x *extraction) want(name string) (File, bool) {
+	if f, ok := x.wanted[name]; ok {
+		return f, true
+	}
 	if u := x.pkg.Unpinned; u != nil {
 		rest, ok := strings.CutPrefix(name, x.pkg.Prefix)
 		skip := slices.ContainsFunc(u.Skip, func(suffix string) bool { return strings.HasSuffix(rest, suffix) })
 		return File{To: rest, Bytes: -1}, ok && !skip && rest != stampName
 	}
-	f, ok := x.wanted[name]
-	return f, ok
+	return File{}, false
 }
 
 // entry looks at one entry that is not a folder, and writes it if it is wanted.

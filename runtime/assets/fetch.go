@@ -123,7 +123,7 @@ func (s *Store) enoughSpace(a Asset) error {
 	if err != nil || free >= need {
 		return nil // an unknown amount is no reason to refuse: the write will tell
 	}
-	err = fmt.Errorf("%w: %s has %d MB free, want %d MB", ErrDiskFull, s.root, free>>20, need>>20+1)
+	err = fmt.Errorf("%w: %s has %d MB free, want %d MB", ErrDiskFull, s.root, free/1e6, need/1e6+1)
 	return fail("fetch", a.Name, err,
 		"free some space, or set "+EnvCache+" to a folder on another disk")
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestFetchThenOffline(t *testing.T) {
@@ -460,6 +463,48 @@ func TestVerify(t *testing.T) {
 	cancel()
 	if _, err := s.Verify(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled verify: %v", err)
+	}
+}
+
+// A pinned entry must come out of Pin as it stands in the catalogue: that is
+// how the pins were made, and how the next ones are.
+func TestPin(t *testing.T) {
+	b := newBench(t, "npm", "python3")
+	b.addLibrary()
+	b.addModel()
+	for _, name := range []string{"lib", "model"} {
+		want, _ := b.catalog.Asset(name)
+		got, err := b.store().Pin(t.Context(), name, "")
+		must(t, err)
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		text, err := got.YAML()
+		must(t, err)
+		c, err := ParseCatalog(append([]byte("schema: 1\nassets:\n"), text...))
+		must(t, err)
+		if d := cmp.Diff(want, c.Assets[0], cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s as YAML: %s", name, d)
+		}
+	}
+	b.holds()
+	for _, version := range []string{"-r", "1 2", "../1"} {
+		if _, err := b.store().Pin(t.Context(), "lib", version); !errors.Is(err, ErrCatalog) {
+			t.Errorf("version %q: %v, want %v", version, err, ErrCatalog)
+		}
+	}
+	if _, err := b.store().Pin(t.Context(), "model-q4_0", ""); !errors.Is(err, ErrUnknownAsset) {
+		t.Errorf("a derived asset: %v", err)
+	}
+}
+
+func TestQuoteKeepsTheReason(t *testing.T) {
+	output := "npm error FetchError: request failed, reason: connect ECONNREFUSED\n" +
+		strings.Repeat("npm error more\n", 20) + "npm error }\nnpm error\n\nnpm error A complete log of this run is in x\n"
+	err := clientError(ClientNpm, nil, errors.New("exit status 1"), output)
+	if !errors.Is(err, ErrNetwork) || strings.Count(err.Error(), "ECONNREFUSED") != 1 ||
+		strings.Contains(err.Error(), "}") || strings.Contains(err.Error(), "complete log") {
+		t.Errorf("error %v, want the reason and no noise", err)
 	}
 }
 

@@ -211,17 +211,22 @@ func (s *Store) locked(ctx context.Context, op string, do func(work string) erro
 		return fail(op, s.root, fmt.Errorf("lock of the cache: %w", err), "")
 	}
 	defer lock.Unlock()
+	// A client that outlived a killed fetch may still write there for a moment,
+	// so what cannot be removed now is left to the next fetch.
 	tmp := filepath.Join(s.root, "tmp")
 	if err := os.RemoveAll(tmp); err != nil {
-		return fail(op, tmp, fmt.Errorf("remove what a killed fetch left: %w", err), "remove that folder by hand")
+		s.opts.Progress.Note("left for the next fetch to remove: " + err.Error())
 	}
-	work := filepath.Join(tmp, fmt.Sprintf("work-%d", os.Getpid()))
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return fail(op, work, err, "set "+EnvCache+" to a folder that you may write to")
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return fail(op, tmp, err, "set "+EnvCache+" to a folder that you may write to")
+	}
+	work, err := os.MkdirTemp(tmp, "work-")
+	if err != nil {
+		return fail(op, tmp, err, "set "+EnvCache+" to a folder that you may write to")
 	}
 	err = do(work)
 	if cleanup := os.RemoveAll(tmp); err == nil && cleanup != nil {
-		s.opts.Progress.Note("left behind, to be removed by the next fetch: " + cleanup.Error())
+		s.opts.Progress.Note("left for the next fetch to remove: " + cleanup.Error())
 	}
 	return err
 }
