@@ -18,7 +18,8 @@ func FuzzPresentMonRow(f *testing.F) {
 	f.Add("mine.exe,1,0x1,0,1.01,10,1.5,8")
 	f.Add("mine.exe,1,0x1,0,1.01,NA,-1844674407370945.5,\"8,5\"")
 	f.Fuzz(func(t *testing.T, row string) {
-		header := "Application,ProcessID,SwapChainAddress,Dropped,TimeInSeconds,MsBetweenPresents,MsInPresentAPI,msGPUActive\n"
+		header := "Application,ProcessID,SwapChainAddress,Dropped,TimeInSeconds,MsBetweenPresents,MsInPresentAPI," +
+			"msGPUActive\n"
 		checkRead(t, []byte(header+row+"\n"+row))
 	})
 }
@@ -41,7 +42,7 @@ func FuzzCapFrameXRun(f *testing.F) {
 
 // FuzzNumber compares with strconv, of which lull reads a part.
 func FuzzNumber(f *testing.F) {
-	for _, s := range []string{"16.67", "-0", "1e3", "0.1", "123456789012345678", "-1844674407370945.5", "1,5", "NA", "."} {
+	for _, s := range []string{"16.67", "-0", "1e3", "0.1", "123456789012345678", "-1844674407370945.5", "1,5", "NA"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

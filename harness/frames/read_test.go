@@ -153,7 +153,10 @@ func (f failing) Read(p []byte) (int, error) {
 func TestReaderFails(t *testing.T) {
 	for file, content := range captures(t) {
 		_, err := Read(failing{bytes.NewReader(content)}, Options{}, func(*Record) error { return nil })
-		if file != "capframex.json" && (!errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "the disk is gone")) {
+		if file == "capframex.json" {
+			continue // its end is known from its braces, so nobody reads on
+		}
+		if !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "the disk is gone") {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -340,8 +343,8 @@ func TestRowsAddUp(t *testing.T) {
 // Rows of any fields under a real header.
 func TestAnyRows(t *testing.T) {
 	field := rapid.OneOf(
-		rapid.SampledFrom([]string{"", "NA", "0", "-1", "16.5", "1e3", "-1844674407370945.5", "mine.exe", `"a,b"`, `"`, "16,5",
-			"1e400", "NaN", "0x10", "+5", "1_000", "16.", ".5", "--1", "9999999999999999999999"}),
+		rapid.SampledFrom([]string{"", "NA", "0", "-1", "16.5", "1e3", "-1844674407370945.5", "mine.exe", `"a,b"`, `"`,
+			"16,5", "1e400", "NaN", "0x10", "+5", "1_000", "16.", ".5", "--1", "9999999999999999999999"}),
 		rapid.StringN(0, 12, 40),
 	)
 	rapid.Check(t, func(t *rapid.T) {

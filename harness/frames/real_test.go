@@ -1,18 +1,21 @@
 package frames
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // realCapture opens a capture that lies beside the repository, or skips.
 func realCapture(t testing.TB, name string) *os.File {
 	t.Helper()
-	path := filepath.Join("..", "..", "..", "shared", "data", "frames", name)
-	f, err := os.Open(path)
+	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "frames", name))
 	if err != nil {
-		t.Skipf("no real capture to read: %v", err)
+		t.Skipf("a real capture is missing; put it beside the repository: %v", err)
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -21,29 +24,64 @@ func realCapture(t testing.TB, name string) *os.File {
 // The numbers were computed by a separate script over the same files.
 func TestRealCaptures(t *testing.T) {
 	for _, c := range []struct {
-		file           string
-		format         Format
-		frames         int64
-		dropped        int64
-		sumMs, busyMs  float64
-		gpuMs          float64
-		underflow, nas int64
+		file              string
+		format            Format
+		frames, dropped   int64
+		frame, cpu, gpu   float64 // sums, ms
+		first, last       time.Duration
+		values            map[Field]map[string]int64
+		notes, maxMissing int
 	}{
-		{"apex-presentmon-v2.csv", PresentMon2, 4000, 1323, 18723.1163, 13016.8611, 18497.7551, 1, 1322},
+		{"apex-presentmon-v2.csv", PresentMon2, 4000, 1323, 18723.4552, 12774.0136, 18441.488,
+			0, 18720 * time.Millisecond,
+			map[Field]map[string]int64{
+				FieldDisplayedTime:  {"not-displayed": 1323, "zero": 1323},
+				FieldAnimationError: {"na": 1323, "underflow": 1323},
+			}, 0, 0},
+		{"csgo-presentmon-v1.csv", PresentMon1, 4265, 2095, 36168.414, 34326.53, 0,
+			14329886*time.Microsecond - 10564*time.Microsecond, 50487740*time.Microsecond - 6282*time.Microsecond,
+			map[Field]map[string]int64{
+				FieldCPUBusy:        {"no-previous-frame": 1},
+				FieldDisplayedTime:  {"not-displayed": 2095},
+				FieldGPUTime:        {"missing-column": 4265},
+				FieldGPUBusy:        {"missing-column": 4265},
+				FieldAnimationError: {"missing-column": 4265},
+			}, 0, 3},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			var sum, busy, gpu float64
-			s, err := Read(realCapture(t, c.file), Options{}, func(r *Record) error {
-				sum += r.FrameTime.Seconds() * 1e3
-				busy += r.CPUBusy.Seconds() * 1e3
-				gpu += r.GPUBusy.Seconds() * 1e3
-				return nil
-			})
+			got, err := Load(realCapture(t, c.file), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%+v", s)
-			t.Log(sum, busy, gpu)
+			var frame, cpu, gpu time.Duration
+			for _, f := range got.All {
+				frame, cpu, gpu = frame+f.FrameTime, cpu+f.CPUBusy, gpu+f.GPUBusy
+			}
+			for name, d := range map[string]float64{
+				"frame": frame.Seconds()*1e3 - c.frame, "cpu": cpu.Seconds()*1e3 - c.cpu,
+				"gpu": gpu.Seconds()*1e3 - c.gpu,
+			} {
+				if math.Abs(d) > 1e-3 {
+					t.Errorf("the sum of %s is off by %v ms", name, d)
+				}
+			}
+			if got.Format != c.format || got.Rows != c.frames || int64(got.Len()) != c.frames ||
+				got.Stream.Dropped != c.dropped || len(got.Notes) != c.notes || len(got.Missing) != c.maxMissing {
+				t.Errorf("%d frames, %+v", got.Len(), got.Summary)
+			}
+			first, last := got.At(0).Start, got.At(got.Len()-1).Start
+			if (first-c.first).Abs() > time.Microsecond || (last-c.last).Abs() > time.Microsecond {
+				t.Errorf("from %v to %v, want %v to %v", first, last, c.first, c.last)
+			}
+			values := map[Field]map[string]int64{}
+			for f := range got.Stream.Values {
+				if m := got.Stream.Values[f].Map(); len(m) > 0 {
+					values[Field(f)] = m
+				}
+			}
+			if d := cmp.Diff(c.values, values); d != "" {
+				t.Errorf("unusable values (-want +got):\n%s", d)
+			}
 		})
 	}
 }

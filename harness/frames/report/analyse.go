@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -100,7 +101,8 @@ func (a *Analysis) chooseTarget(o Options) {
 	a.AnimErrN = len(errs)
 	a.AnimErr = metrics.FrameMs{P50: metrics.Quantile(errs, 0.5), P99: metrics.Quantile(errs, 0.99)}
 	if o.TargetHz != 0 {
-		a.Target = time.Duration(float64(time.Second) / o.TargetHz)
+		// Rounded up: a frame that takes just its period is not late.
+		a.Target = time.Duration(math.Ceil(float64(time.Second) / o.TargetHz))
 		a.TargetFrom = "as asked for"
 		return
 	}
@@ -128,7 +130,8 @@ func (a *Analysis) measure() error {
 	a.Metrics = c.Result()
 	if m := a.Metrics; m.JankRate-m.ClearJankRate > jitterShare && !a.median {
 		a.Notes = append(a.Notes, fmt.Sprintf("%.0f %% of the frames miss the target by less than 2 %% of it: the "+
-			"jitter of frames that are locked to a screen; jank_rate_2pct leaves them out", 100*(m.JankRate-m.ClearJankRate)))
+			"jitter of frames that are locked to a screen; jank_rate_2pct leaves them out",
+			100*(m.JankRate-m.ClearJankRate)))
 	}
 	return nil
 }

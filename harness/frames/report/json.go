@@ -3,7 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
-	"time"
+	"math"
 
 	"github.com/lull-npc/lull/harness/metrics"
 )
@@ -42,7 +42,7 @@ func (a *Analysis) WriteJSON(w io.Writer, definitions bool) error {
 		SwapChain: c.Stream.SwapChain, Segments: c.Segments, Rows: c.Rows, Frames: a.Metrics.Frames,
 		NotDisplayed: c.Stream.Dropped, Unusable: a.Unusable(), UnusableRows: c.Rejected.Map(),
 		UnusableValues: a.UnusableValues(), Missing: list(c.Missing), TargetMs: ms(a.Target),
-		TargetHz: float64(time.Second) / float64(a.Target), TargetFrom: a.TargetFrom, Metrics: a.Metrics,
+		TargetHz: math.Round(hertz(a.Target)*1e4) / 1e4, TargetFrom: a.TargetFrom, Metrics: a.Metrics,
 		Bottleneck: a.Shares(), Derivation: c.Derivation, Notes: list(a.Notes),
 	}
 	if a.AnimErrN > 0 {
