@@ -27,6 +27,10 @@ type Config struct {
 	// Progress is told the stage ("library", "model") and the share done.
 	Progress func(stage string, done float64)
 
+	// Observe is told what each step of the engine did, on the worker's thread.
+	// What Work.Samples holds is valid during the call.
+	Observe func(llm.Work)
+
 	// OpenModel replaces llama.cpp, for tests and simulation.
 	OpenModel func(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error)
 	Clock     llm.Clock // default the computer's
@@ -129,7 +133,7 @@ func start(model llm.Model, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec}
+	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec, observe: cfg.Observe}
 	if err := r.makeSteering(); err != nil {
 		engine.Close()
 		return nil, err

@@ -17,9 +17,10 @@ type Runtime struct {
 	Model  llm.Model
 	Clock  llm.Clock
 
-	spec   Spec
-	worker *llm.Worker
-	once   sync.Once
+	spec    Spec
+	worker  *llm.Worker
+	observe func(llm.Work) // nil: nobody watches
+	once    sync.Once
 
 	// Game thread.
 	marks    scheduler.Marks

@@ -98,6 +98,9 @@ func (r *Runtime) grant() llm.Grant {
 // report hands what the worker did to the game thread. Called on the worker's
 // thread.
 func (r *Runtime) report(w llm.Work) {
+	if r.observe != nil {
+		r.observe(w)
+	}
 	if r.control == nil {
 		return
 	}
