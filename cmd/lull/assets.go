@@ -139,7 +139,8 @@ func (a *app) list(s *assets.Store, everywhere bool) error {
 		case !st.Asset.Pinned():
 			download = "not pinned"
 		}
-		t.AppendRow([]any{st.Asset.Name, st.Asset.Kind, download, a.state(st.State), st.Asset.Licence, st.Asset.Purpose})
+		x := st.Asset
+		t.AppendRow([]any{x.Name, x.Kind, download, a.state(st.State), x.Licence, x.Purpose})
 	}
 	if a.json {
 		return a.ui.object(map[string]any{"cache": s.Root(), "platform": s.Platform(), "assets": list})
@@ -200,7 +201,8 @@ func newAssetsVerify(a *app) *cobra.Command {
 func (a *app) verified(s *assets.Store, reports []assets.Report) error {
 	list, bad := []reportJSON{}, ""
 	for _, r := range reports {
-		j := reportJSON{Name: r.Asset.Name, Status: string(r.State), Detail: r.Detail, Folder: r.Folder, Files: []fileJSON{}}
+		j := reportJSON{Name: r.Asset.Name, Status: string(r.State), Detail: r.Detail, Folder: r.Folder,
+			Files: []fileJSON{}}
 		for _, f := range r.Files {
 			j.Files = append(j.Files, fileJSON(f))
 		}

@@ -202,8 +202,10 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"completion", "bash", "x"}, "lull completion bash --help"},
 	}
 	for _, x := range cases {
-		if code := c.run(x.args...); code != exitUsage || c.out.Len() != 0 || !strings.Contains(c.err.String(), x.hint) {
-			t.Errorf("%q: exit code %d, output %q, errors %q, want 2, nothing, %q", x.args, code, &c.out, &c.err, x.hint)
+		code := c.run(x.args...)
+		if code != exitUsage || c.out.Len() != 0 || !strings.Contains(c.err.String(), x.hint) {
+			t.Errorf("%q: exit code %d, output %q, want 2 and nothing", x.args, code, &c.out)
+			t.Errorf("%q: errors %q, want the hint %q", x.args, &c.err, x.hint)
 		}
 	}
 }
@@ -289,7 +291,8 @@ func TestWhereTellsSource(t *testing.T) {
 	}
 	o := c.object()
 	m, l := o["model"].(map[string]any), o["library"].(map[string]any)
-	if m["source"] != "flag" || m["via"] != "--model" || l["source"] != "environment" || l["via"] != assets.EnvLlamaLib {
+	if m["source"] != "flag" || m["via"] != "--model" ||
+		l["source"] != "environment" || l["via"] != assets.EnvLlamaLib {
 		t.Errorf("where says %v", o)
 	}
 	if code := c.run("assets", "where", "--model", model+"x"); code != exitFailed ||

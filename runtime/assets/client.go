@@ -55,7 +55,8 @@ var missingAdvice = map[string]string{
 // were checked by the catalogue, so none can be taken for a flag.
 func arguments(client, name, version, dest string) []string {
 	if client == ClientNpm {
-		return []string{"pack", name + "@" + version, "--pack-destination", dest, "--ignore-scripts", "--loglevel=error"}
+		return []string{"pack", name + "@" + version, "--pack-destination", dest,
+			"--ignore-scripts", "--loglevel=error"}
 	}
 	return []string{"download", "--no-deps", "--no-binary=:none:", "--disable-pip-version-check", "--no-input",
 		"--no-cache-dir", "--progress-bar=off", "--retries=2", "-d", dest, name + "==" + version}
@@ -95,7 +96,8 @@ func onlyFile(dest, client string) (string, error) {
 		return "", err
 	}
 	if len(entries) != 1 || !entries[0].Type().IsRegular() {
-		return "", fmt.Errorf("%w: %s ended well and left %d files, want one archive", ErrClientFailed, client, len(entries))
+		return "", fmt.Errorf("%w: %s ended well and left %d files, want one archive",
+			ErrClientFailed, client, len(entries))
 	}
 	return filepath.Join(dest, entries[0].Name()), nil
 }

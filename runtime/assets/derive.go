@@ -44,7 +44,7 @@ func (s *Store) derive(ctx context.Context, a Asset, d Derivation, force bool) (
 		return path, nil
 	}
 	if d.Quantize == nil {
-		return "", fail("derive", a.Name, ErrNoQuantizer, "use a program that loads llama.cpp, such as `lull calibrate`")
+		return "", fail("derive", a.Name, ErrNoQuantizer, "use a program that loads llama.cpp, such as `lull`")
 	}
 	source, err := s.Status(a.Derived.From)
 	if err != nil {

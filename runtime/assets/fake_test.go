@@ -223,7 +223,8 @@ func gone(c net.Conn) {
 
 func (b *bench) store(change ...func(*Options)) *Store {
 	b.t.Helper()
-	o := Options{CacheDir: b.cache, Catalog: b.catalog, Platform: "linux/amd64", Getenv: func(string) string { return "" }}
+	o := Options{CacheDir: b.cache, Catalog: b.catalog, Platform: "linux/amd64"}
+	o.Getenv = func(string) string { return "" }
 	for _, c := range change {
 		c(&o)
 	}
@@ -323,7 +324,8 @@ func (b *bench) addLibrary() {
 	licence := pin("LICENSE", "MIT")
 	licence.From = "package/LICENSE"
 	b.add(Asset{Name: "lib", Kind: KindLibrary, Platform: "linux/amd64", Default: true,
-		Client: ClientNpm, Version: "9.0.0", Holds: "llama.cpp v9", Links: map[string]string{"libllama.so": "libllama.v9.so"},
+		Client: ClientNpm, Version: "9.0.0", Holds: "llama.cpp v9",
+		Links:    map[string]string{"libllama.so": "libllama.v9.so"},
 		Packages: []Package{b.serve("@scope/lib", archive, "package/bin/", pin("libllama.v9.so", libText), licence)}})
 }
 

@@ -243,7 +243,8 @@ func TestKilledFetchLeavesNoHalfAsset(t *testing.T) {
 func libraryYAML(b *bench) string {
 	a := b.catalog.Assets[0]
 	p := a.Packages[0]
-	text := "schema: 1\nassets:\n- {name: lib, kind: library, client: npm, version: 9.0.0, packages: [{name: '" + p.Name +
+	text := "schema: 1\nassets:\n- {name: lib, kind: library, client: npm, version: 9.0.0, packages: [{name: '" +
+		p.Name +
 		"', bytes: " + itoa(p.Bytes) + ", sha256: " + p.SHA256 + ", prefix: " + p.Prefix + ", files: ["
 	for _, f := range p.Files {
 		text += "{to: " + f.To + ", bytes: " + itoa(f.Bytes) + ", sha256: " + f.SHA256
@@ -390,7 +391,8 @@ func TestForceAndRepair(t *testing.T) {
 
 func TestUnpinned(t *testing.T) {
 	b := newBench(t, "npm")
-	archive := tgz(t, entry{name: "package/bin/llama.v9.dll", text: libText}, entry{name: "package/bin/x.node", text: "n"})
+	archive := tgz(t, entry{name: "package/bin/llama.v9.dll", text: libText},
+		entry{name: "package/bin/x.node", text: "n"})
 	p := b.serve("w", archive, "package/bin/")
 	p.Bytes, p.SHA256, p.Unpinned = 0, "", &Unpinned{Skip: []string{".node"}, Reason: "not to be had"}
 	b.add(Asset{Name: "win", Kind: KindLibrary, Platform: "windows/amd64", Default: true,
@@ -500,7 +502,8 @@ func TestPin(t *testing.T) {
 
 func TestQuoteKeepsTheReason(t *testing.T) {
 	output := "npm error FetchError: request failed, reason: connect ECONNREFUSED\n" +
-		strings.Repeat("npm error more\n", 20) + "npm error }\nnpm error\n\nnpm error A complete log of this run is in x\n"
+		strings.Repeat("npm error more\n", 20) +
+		"npm error }\nnpm error\n\nnpm error A complete log of this run is in x\n"
 	err := clientError(ClientNpm, nil, errors.New("exit status 1"), output)
 	if !errors.Is(err, ErrNetwork) || strings.Count(err.Error(), "ECONNREFUSED") != 1 ||
 		strings.Contains(err.Error(), "}") || strings.Contains(err.Error(), "complete log") {

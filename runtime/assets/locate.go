@@ -135,8 +135,8 @@ func (s *Store) given(kind, flag, flagValue, variable string) (found Found, give
 	case err == nil && kind == KindLibrary:
 		return found, true, s.checkLibrary(value, via, info)
 	case err == nil && info.IsDir():
-		return found, true, fail("locate", via, fmt.Errorf("%w: %s is a folder, want a GGUF file", ErrNoSuchPath, value),
-			"name the .gguf file inside it")
+		err := fmt.Errorf("%w: %s is a folder, want a GGUF file", ErrNoSuchPath, value)
+		return found, true, fail("locate", via, err, "name the .gguf file inside it")
 	case err == nil:
 		return found, true, nil
 	}

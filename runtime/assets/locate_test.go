@@ -176,7 +176,8 @@ func TestLocateSaysWhoWasWrong(t *testing.T) {
 	for _, c := range cases {
 		s := b.store(func(o *Options) {
 			o.Model, o.LlamaLib = c.model, c.lib
-			o.Getenv = func(k string) string { return map[string]string{EnvModel: c.envModel, EnvLlamaLib: c.envLib}[k] }
+			env := map[string]string{EnvModel: c.envModel, EnvLlamaLib: c.envLib}
+			o.Getenv = func(k string) string { return env[k] }
 		})
 		_, err := s.LocateModel()
 		if c.lib+c.envLib != "" {
