@@ -246,7 +246,7 @@ func (a *Analysis) addTarget(p *plot.Plot, columns []column) error {
 func (a *Analysis) busyPlot(columns []column) (picture, error) {
 	p := newPlot("mean, ms")
 	var legend []mark
-	top := 0.0
+	top, edge := 0.0, a.top()
 	for _, side := range []struct {
 		mark
 		get func(column) (float64, bool)
@@ -258,7 +258,7 @@ func (a *Analysis) busyPlot(columns []column) (picture, error) {
 		known := parts(columns, side.get)
 		for _, part := range known {
 			for i := range part {
-				part[i].Y = min(part[i].Y, a.top())
+				part[i].Y = min(part[i].Y, edge)
 				top = max(top, part[i].Y)
 			}
 			l, err := line(part, side.ink, 1)
