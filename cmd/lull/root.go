@@ -24,6 +24,8 @@ var commands = []func(*app) *cobra.Command{
 	newChatCommand,
 	newDevicesCommand,
 	newDoctorCommand,
+	newHarnessCommand,
+	newQuantCheckCommand,
 }
 
 // app is what every subcommand gets: the global flags, the output, and hooks
@@ -99,7 +101,8 @@ Results go to standard output, everything else to standard error. Exit codes:
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
 	flags.StringVar(&a.model, "model", "", "GGUF `FILE`, or a model's name in the cache"+fallback(assets.EnvModel))
-	flags.StringVar(&a.llamaLib, "llama-lib", "", "`DIR` with llama.cpp's shared libraries"+fallback(assets.EnvLlamaLib))
+	flags.StringVar(&a.llamaLib, "llama-lib", "",
+		"`DIR` with llama.cpp's shared libraries"+fallback(assets.EnvLlamaLib))
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		a.ui.json, a.ui.quiet = a.json, a.quiet
 		return nil

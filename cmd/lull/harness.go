@@ -1,0 +1,361 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/lull-npc/lull/harness"
+	"github.com/lull-npc/lull/harness/load"
+	"github.com/lull-npc/lull/runtime/local"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+func newHarnessCommand(a *app) *cobra.Command {
+	return newGroup("harness", "Play a game beside the model and count what it costs", `
+The harness plays a game (CPU time burnt, memory streamed, or a capture replayed)
+on a fixed grid of frames, with and without a model beside it, and reports late
+frames, tokens and the time that lull takes on the game thread. Keep the machine
+quiet meanwhile.`, `
+  lull harness list
+  lull harness run cpu-bound-60 --policy native,vanilla,lull --repeat 3
+  lull harness selftest`,
+		newHarnessRun(a), newHarnessList(a), newHarnessSelftest(a))
+}
+
+type harnessFlags struct {
+	policies, without, preset string
+	repeat, workers           int
+	seed                      uint64
+	seconds, scale, fill      float64
+	slo, trace, json, csv     string
+	definitions               bool
+}
+
+func newHarnessRun(a *app) *cobra.Command {
+	var f harnessFlags
+	c := &cobra.Command{
+		Use:   "run SCENARIO",
+		Short: "Play a scenario with each policy in turn",
+		Long: `Play a scenario (a shipped name, or a YAML file) with each policy in turn, A B C
+A B C, and compare. Each run loads the model anew and warms up before it counts.
+
+An objective of the scenario or of --slo that is not met ends the command with 3.
+Ctrl-C prints what there is.`,
+		Example: `  lull harness run cpu-bound-60 --policy native,vanilla --repeat 3
+  lull harness run tavern --seconds 30 --policy native,lull --json report.json
+  lull harness run cpu-bound-120 --policy native,lull,lull-no-window,idle-1 --repeat 5
+  lull harness run light-app --trace game.csv --fill 0.6 --policy native,lull
+  lull harness run my-game.yaml --slo limits.yaml --json -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1, len(args) == 2 && f.json == toStandardOutput:
+				return nil
+			case len(args) == 0:
+				return fmt.Errorf("which scenario? want one of %s, or a YAML file", strings.Join(harness.Names(), ", "))
+			}
+			return fmt.Errorf("one SCENARIO at a time, not %d", len(args))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.harnessRun(cmd.Context(), f.arguments(args), f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.policies, "policy", "native,vanilla,lull", "`NAMES` of policies, see `lull harness list`")
+	flags.IntVar(&f.repeat, "repeat", 3, "runs of each policy")
+	flags.Uint64Var(&f.seed, "seed", 1, "jitter of the load, order of the questions, the replies")
+	flags.Float64Var(&f.seconds, "seconds", 0, "length of a run, `S`; phases keep their proportions (else the scenario's)")
+	flags.StringVar(&f.without, "without", "", "`FEATURES` of lull to switch off: "+strings.Join(scheduler.FeatureNames(), ", "))
+	flags.StringVar(&f.preset, "preset", "balanced", "`NAME` of lull's preset: balanced, ui-first, llm-first")
+	flags.StringVar(&f.slo, "slo", "", "YAML `FILE` with further objectives")
+	flags.StringVar(&f.trace, "trace", "", "replay a capture `FILE` instead of the scenario's load")
+	flags.Float64Var(&f.scale, "scale", 0, "factor on the capture's times (default 1)")
+	flags.Float64Var(&f.fill, "fill", 0, "choose the factor so that CPU busy fills this share of a frame")
+	flags.IntVar(&f.workers, "workers", 1, "threads that each burn the capture's CPU busy time")
+	flags.StringVar(&f.csv, "frames-csv", "", "write every frame as a capture that `lull frames` reads")
+	flags.BoolVar(&f.definitions, "definitions", false, "say what each number means")
+	flags.StringVar(&f.json, "json", "", "write the report as JSON to `FILE`; - is standard output")
+	flags.Lookup("json").NoOptDefVal = toStandardOutput
+	return c
+}
+
+// toStandardOutput is what --json means without a file.
+const toStandardOutput = "-"
+
+// arguments tells the scenario from a file that stands after --json with a
+// blank between, which the flag library takes for an argument.
+func (f *harnessFlags) arguments(args []string) (scenario string) {
+	if len(args) < 2 {
+		return args[0]
+	}
+	scenario, file := args[0], args[1]
+	if strings.HasSuffix(scenario, ".json") {
+		scenario, file = file, scenario
+	}
+	f.json = file
+	return scenario
+}
+
+// options turns the flags into what to play; what is wrong with them is a
+// usage error.
+func (f *harnessFlags) options(name string) (harness.Options, error) {
+	o := harness.Options{Repeat: f.repeat, Seed: f.seed}
+	var err error
+	if o.Scenario, err = harness.LoadScenario(name); err != nil {
+		return o, &usageError{err, "`lull harness list` shows the shipped ones"}
+	}
+	if o.Policies, err = harness.ParsePolicies(f.policies); err != nil {
+		return o, &usageError{err, "`lull harness list` says what they are"}
+	}
+	if o.Tuning.Without, err = scheduler.ParseFeatures(f.without); err != nil {
+		return o, &usageError{err: err}
+	}
+	if o.Tuning.Preset, err = scheduler.ParsePreset(f.preset); err != nil {
+		return o, &usageError{err: err}
+	}
+	if o.Tuning.Preset == scheduler.Custom {
+		return o, usagef("--preset custom needs numbers that a command line cannot give: want balanced, ui-first or llm-first")
+	}
+	if f.repeat < 1 || f.repeat > 1000 {
+		return o, usagef("--repeat %d: want 1…1000", f.repeat)
+	}
+	if f.slo != "" {
+		if o.Objectives, err = harness.LoadObjectives(f.slo); err != nil {
+			return o, &usageError{err: err}
+		}
+	}
+	if f.trace == "" && (f.scale != 0 || f.fill != 0) {
+		return o, usagef("--scale and --fill are for --trace, and there is none")
+	}
+	if f.trace != "" {
+		if !(f.scale >= 0) || !(f.fill >= 0) || f.scale != 0 && f.fill != 0 || f.workers < 1 || f.workers > load.MaxWorkers {
+			return o, usagef("--scale %v, --fill %v, --workers %d: want one of the first two, 1…%d workers",
+				f.scale, f.fill, f.workers, load.MaxWorkers)
+		}
+		o.Scenario = o.Scenario.WithTrace(f.trace, f.scale, f.fill, f.workers)
+	}
+	if f.seconds != 0 {
+		if o.Scenario, err = o.Scenario.WithSeconds(f.seconds); err != nil {
+			return o, &usageError{err: err}
+		}
+	}
+	return o, nil
+}
+
+func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error {
+	o, err := f.options(name)
+	if err != nil {
+		return err
+	}
+	a.ui.json = f.json == toStandardOutput
+	o.Version = versionLine()
+	o.Model.Assets = a.assetOptions()
+	if err := a.prepare(ctx, o); err != nil {
+		return err
+	}
+	var csv bytes.Buffer
+	if f.csv != "" {
+		o.FramesCSV = &csv
+	}
+	show, finish := a.harnessProgress()
+	o.Progress = show
+	report, err := harness.Play(ctx, o)
+	finish()
+	if report == nil {
+		return advise(err)
+	}
+	if f.definitions {
+		report.Definitions = harness.Definitions()
+	}
+	if failed := a.harnessWrite(report, f, csv.Bytes()); failed != nil {
+		return failed
+	}
+	if err != nil {
+		return advise(err)
+	}
+	return unmet(report)
+}
+
+// prepare fetches what is missing before the clock runs.
+func (a *app) prepare(ctx context.Context, o harness.Options) error {
+	for _, p := range o.Policies {
+		if p.Spec != nil {
+			_, err := local.Locate(ctx, o.Model.Assets)
+			return advise(err)
+		}
+	}
+	return nil
+}
+
+// harnessWrite shows a report, whole or in part.
+func (a *app) harnessWrite(r *harness.Report, f harnessFlags, csv []byte) error {
+	if f.csv != "" {
+		if err := writeReportFile(f.csv, csv); err != nil {
+			return err
+		}
+		a.ui.notef("frames in %s: lull frames %s --target-hz %g", f.csv, f.csv, 1000/r.Setting.PeriodMs)
+	}
+	if f.json == toStandardOutput {
+		return a.ui.object(r)
+	}
+	if f.json != "" {
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+		if err := writeReportFile(f.json, text.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := r.WriteText(a.ui.out); err != nil {
+		return err
+	}
+	if f.definitions {
+		a.ui.printf("\n")
+		return harness.WriteDefinitions(a.ui.out)
+	}
+	return nil
+}
+
+func writeReportFile(name string, text []byte) error {
+	if err := renameio.WriteFile(name, text, 0o644); err != nil {
+		return hinted{err, "give a file in a folder that exists"}
+	}
+	return nil
+}
+
+// unmet is the error of objectives that are not met.
+func unmet(r *harness.Report) error {
+	failed := r.Failed()
+	if len(failed) == 0 {
+		return nil
+	}
+	var list []string
+	for _, v := range failed {
+		if v.By != nil {
+			list = append(list, fmt.Sprintf("%s: %.4g, missed by %.4g", v.Objective, *v.Value, *v.By))
+		} else {
+			list = append(list, fmt.Sprintf("%s: %s", v.Objective, v.Why))
+		}
+	}
+	return objectivef("%d of %d objectives not met: %s", len(failed), len(r.Objectives), strings.Join(list, "; "))
+}
+
+// harnessProgress shows how far it is on a terminal, and a line for each run
+// elsewhere.
+func (a *app) harnessProgress() (show func(harness.Progress), finish func()) {
+	last := ""
+	what := func(p harness.Progress) string {
+		if p.Of == 0 {
+			return p.What
+		}
+		return fmt.Sprintf("%s %d/%d", p.What, p.Repeat, p.Of)
+	}
+	if a.ui.quiet || !a.ui.errTerminal {
+		return func(p harness.Progress) {
+			if w := what(p); w != last {
+				last = w
+				a.ui.notef("%s, about %s left", w, (p.Total - p.Done).Round(time.Second))
+			}
+		}, func() {}
+	}
+	var bar *progressbar.ProgressBar
+	return func(p harness.Progress) {
+			if bar == nil {
+				bar = progressbar.NewOptions64(int64(p.Total/time.Millisecond), progressbar.OptionSetWriter(a.ui.errOut),
+					progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+					progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionFullWidth())
+			}
+			bar.Describe(fmt.Sprintf("%-28s %5s left", what(p), (p.Total - p.Done).Round(time.Second)))
+			_ = bar.Set64(min(int64(p.Done/time.Millisecond), bar.GetMax64()-1))
+		}, func() {
+			if bar != nil {
+				_ = bar.Clear()
+			}
+		}
+}
+
+func newHarnessList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "The shipped scenarios, and the policies",
+		Example: `  lull harness list
+  lull harness list --json | jq '.scenarios[].name'`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.harnessList() },
+	}
+}
+
+func (a *app) harnessList() error {
+	type policyJSON struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	list := struct {
+		Scenarios []*harness.Scenario `json:"scenarios"`
+		Policies  []policyJSON        `json:"policies"`
+	}{}
+	scenarios, policies := a.ui.table("scenario", "Hz", "seconds", "what"), a.ui.table("policy", "what")
+	for _, name := range harness.Names() {
+		s, err := harness.LoadScenario(name)
+		if err != nil {
+			return err
+		}
+		list.Scenarios = append(list.Scenarios, s)
+		scenarios.AppendRow([]any{s.Name, s.TargetHz, s.Seconds(), s.Description})
+	}
+	for _, p := range harness.Policies() {
+		list.Policies = append(list.Policies, policyJSON{p.Name, p.Description})
+		policies.AppendRow([]any{p.Name, p.Description})
+	}
+	if a.json {
+		return a.ui.object(list)
+	}
+	a.ui.render(scenarios)
+	a.ui.printf("\n")
+	a.ui.render(policies)
+	return nil
+}
+
+func newHarnessSelftest(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "selftest",
+		Short: "Do the instruments show what they should?",
+		Long: `Play made-up games in which every number is known (a stall, a threshold of zero,
+clocks that jump), and burn some CPU time on this machine.`,
+		Example: "  lull harness selftest\n  lull harness selftest --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.harnessSelftest() },
+	}
+}
+
+func (a *app) harnessSelftest() error {
+	checks, bad := harness.Selftest(), 0
+	for _, c := range checks {
+		mark := a.ui.paint(green, "✓")
+		if !c.OK {
+			mark = a.ui.paint(red, "✗")
+			bad++
+		}
+		a.ui.printf("%s %s\n  %s\n", mark, c.Name, c.Detail)
+	}
+	if a.json {
+		if err := a.ui.object(map[string]any{"ok": bad == 0, "checks": checks}); err != nil {
+			return err
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d checks failed: numbers of the harness can't be trusted here", bad, len(checks))
+	}
+	return nil
+}
