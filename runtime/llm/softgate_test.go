@@ -82,10 +82,34 @@ func TestSoftGateStopEndsAWait(t *testing.T) {
 		t.Error("Stop was forgotten before Resume")
 	}
 	g.Resume()
-	go func() { _, ok := g.Pass(0, 0, false); passed <- ok }()
-	g.Publish(Window{})
-	if !<-passed {
-		t.Error("Pass did not go through after Resume and a free window")
+	if _, ok := g.Pass(0, 0, true); ok {
+		t.Error("tentative work passed a closed gate")
+	}
+}
+
+// TestSoftGateLosesNoWake: what happens between the look at the window and the
+// wait leaves a wake behind.
+func TestSoftGateLosesNoWake(t *testing.T) {
+	for name, happens := range map[string]func(*SoftGate){
+		"Publish": func(g *SoftGate) { g.Publish(Window{}) },
+		"Stop":    (*SoftGate).Stop,
+	} {
+		var g *SoftGate
+		g = NewGate(&handClock{}, func(now, last int64, w Window, next time.Duration, tentative bool) (Verdict, int64) {
+			v, until := PlainAdmit(now, last, w, next, tentative)
+			if v == Wait {
+				happens(g)
+				if len(g.wake) == 0 {
+					t.Fatalf("%s left no wake behind", name)
+				}
+			}
+			return v, until
+		})
+		g.Publish(Window{Mode: GateClosed})
+		<-g.wake
+		if _, ok := g.Pass(0, 0, false); ok != (name == "Publish") {
+			t.Errorf("after %s Pass = %v", name, ok)
+		}
 	}
 }
 

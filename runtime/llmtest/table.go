@@ -43,6 +43,7 @@ func Run(t *testing.T, open Opener, o Options) {
 		{"cancel in prefill", testCancelPrefill},
 		{"cancel in decode", testCancelDecode},
 		{"cancel from the game thread", testCancelConcurrently},
+		{"cancel at a closed gate", testCancelClosedGate},
 		{"queue full", testQueueFull},
 		{"bad requests", testBadRequests},
 		{"priorities", testPriorities},

@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/lull-npc/lull/runtime/llm"
@@ -99,6 +100,26 @@ func testCancelConcurrently(s *subject) {
 	if got := d.untilLast(d.submit(r)); got.text != want {
 		s.Errorf("after Cancel the reply is %q, before %q", got.text, want)
 	}
+}
+
+// testCancelClosedGate: a cancel must not wait for the gate, whatever the
+// worker is just doing.
+func testCancelClosedGate(s *subject) {
+	d := s.engine(llm.EngineConfig{})
+	d.worker()
+	s.m.Gate().Publish(llm.Window{Mode: llm.GateClosed})
+	r := llm.Request{Prompt: s.prompt(innkeeper("Hello")), MaxTokens: few}
+	for range 50 {
+		id := d.submit(r)
+		for d.e.Cancel(id) && !slices.ContainsFunc(d.poll(), last) {
+			runtime.Gosched()
+		}
+		if o := d.untilLast(id); o.last.Kind != llm.EventCancelled || o.last.Usage.Generated != 0 {
+			s.Errorf("%s after %d tokens, want cancelled before the first", o.last.Kind, o.last.Usage.Generated)
+		}
+	}
+	s.m.Gate().Publish(llm.Window{})
+	d.untilLast(d.submit(r))
 }
 
 func (d *desk) untilLast(id llm.RequestID) outcome {
