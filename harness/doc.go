@@ -1,0 +1,54 @@
+// Package harness plays a game beside a language model and says what the model
+// cost: late frames, tokens, and our own time on the game thread.
+//
+// # Terms
+//
+// A Scenario is a game: its frame rate, phases with a load each, characters
+// that are asked at times, and objectives. A Policy is a way to run the model: how the
+// engine is built and who steers it; native has none. A Run is one policy
+// playing the scenario once. Play interleaves the policies (A B C A B C), each
+// run with a model loaded anew outside the measured time, after a warm-up that
+// is not counted.
+//
+// # The grid
+//
+// Deadlines lie on fixed lines, start + k·period. The game thread sleeps until
+// the line on which its frame begins, without spinning; it calls FrameBegin,
+// wakes the load's workers, waits until all are done, and calls FrameEnd and
+// Poll. Then
+//
+//	overrun = end of work (our calls included) - deadline      late when > 0
+//
+// and a late frame takes the next free line. See package metrics for what is
+// made of it, and package load for the work.
+//
+// # What to compare with
+//
+// The same run measures how fast the model is without a game, with llama.cpp's
+// best setting, and how much of the cores native leaves idle:
+//
+//	limit = idle rate · idle share
+//
+// Two workers of 11 ms in frames of 16.7 ms use 22 of 33.3 ms of two cores, so
+// a third is idle; at 97 tokens/s without a game, the idle time is worth
+// 97 · 0.32 = 31 tokens/s. A policy that makes 20 with as few late frames as
+// native has a limit_share of 0.65.
+//
+// # Objectives
+//
+//	objectives:
+//	  - {metric: jank_rate, policy: lull, against: native, op: "<=", limit: 0.01}
+//
+// reads: the median over the repeats of lull's jank_rate minus native's of the
+// same repeat is at most 0.01. Metrics are the keys of a run, with dots.
+//
+// # Trust
+//
+// A second clock notices jumps of the first; such a frame is named and not
+// used. Go's garbage collector is off in measured time and counted. CPU time of
+// other processes is reported, with a warning above 5 %. Selftest shows that
+// the instruments move when they should and only then.
+//
+// Out of scope: virtual time (package soc simulates a chip), reading captures
+// (package frames), pictures.
+package harness

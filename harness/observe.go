@@ -1,0 +1,204 @@
+package harness
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// maxLayerSamples bounds what is kept for the contention score: 30 layers of
+// 100 tokens a second for ten minutes.
+const maxLayerSamples = 2 << 20
+
+// workRecord is one step of the engine.
+type workRecord struct {
+	start, end, waited int64
+	stage              llm.Stage
+	generated          int32
+}
+
+// layerKey tells what layer times may be compared.
+type layerKey struct{ width, threads int16 }
+
+// observer keeps what the engine did. observe runs on the worker's thread; the
+// rest is read when the worker has ended.
+type observer struct {
+	works  []workRecord
+	layers map[layerKey][]float32 // ns of one layer of a decode
+	kept   int
+}
+
+func newObserver() *observer {
+	return &observer{works: make([]workRecord, 0, 1<<16), layers: map[layerKey][]float32{}}
+}
+
+func (o *observer) observe(w llm.Work) {
+	if w.Stage == llm.Idle {
+		return
+	}
+	o.works = append(o.works, workRecord{w.Start, w.End, int64(w.Waited), w.Stage, int32(w.Generated)})
+	if w.Stage != llm.Decode || o.kept >= maxLayerSamples {
+		return
+	}
+	for i := range w.Samples {
+		s := &w.Samples[i]
+		n := s.Last - s.First + 1
+		if s.Switched || n < 1 || s.Duration <= 0 {
+			continue
+		}
+		key := layerKey{s.Width, s.Threads}
+		o.layers[key] = append(o.layers[key], float32(float64(s.Duration)/float64(n)))
+		o.kept++
+	}
+}
+
+// baselines are the median times of a layer while nothing else ran.
+type baselines map[layerKey]float64
+
+func (b baselines) add(o *observer) {
+	for key, xs := range o.layers {
+		if median := quantile32(xs, 0.5); median > 0 {
+			b[key] = median
+		}
+	}
+}
+
+// contention is SERENO's score (T - T0)/T0 of the decode's layers. T0 is the
+// median without a game, of the same width and threads; where that was not
+// measured, the run's own fastest twentieth stands for it.
+func (o *observer) contention(b baselines) (scores []float64) {
+	for key, xs := range o.layers {
+		base := b[key]
+		if base == 0 {
+			base = quantile32(xs, 0.05)
+		}
+		if base <= 0 {
+			continue
+		}
+		for _, x := range xs {
+			scores = append(scores, float64(x)/base-1)
+		}
+	}
+	slices.Sort(scores)
+	return scores
+}
+
+func quantile32(xs []float32, p float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(xs))
+	return float64(s[min(int(p*float64(len(s))), len(s)-1)])
+}
+
+// span is a stretch of frames in which gate and phase stayed the same.
+type span struct {
+	begin, end int64
+	gate       uint8
+	phase      string
+}
+
+// spans joins the frames of a run.
+func spans(frames []frameRecord) (list []span) {
+	for i := range frames {
+		f := &frames[i]
+		begin, end := int64(f.Start), int64(f.Start+f.Interval)
+		if n := len(list); n > 0 && list[n-1].gate == f.Gate && list[n-1].phase == f.Frame.Phase && begin-list[n-1].end < 1e6 {
+			list[n-1].end = end
+			continue
+		}
+		list = append(list, span{begin, end, f.Gate, f.Frame.Phase})
+	}
+	return list
+}
+
+// spent sums up what the engine did between two instants.
+type spent struct {
+	run    map[llm.Stage]int64 // ns of computing
+	wait   map[scheduler.Gate]int64
+	tokens map[string]int // by phase
+}
+
+// spend attributes steps to phases and waits to gates. A step reports how long
+// it waited in all; where the gate changed meanwhile, the wait is split by how
+// long each gate that can hold a step stood there.
+func spend(works []workRecord, list []span, begin, end int64) spent {
+	s := spent{run: map[llm.Stage]int64{}, wait: map[scheduler.Gate]int64{}, tokens: map[string]int{}}
+	first := 0
+	for _, w := range works {
+		if w.end < begin || w.start > end {
+			continue
+		}
+		from, to := max(w.start, begin), min(w.end, end)
+		part := 1.0
+		if w.end > w.start {
+			part = float64(to-from) / float64(w.end-w.start)
+		}
+		s.run[w.stage] += int64(float64(w.end-w.start-w.waited) * part)
+		for first < len(list)-1 && list[first].end <= from {
+			first++
+		}
+		s.waits(list[first:], from, to, int64(float64(w.waited)*part))
+		if w.generated > 0 && w.end >= begin && w.end <= end {
+			s.tokens[phaseAt(list[first:], w.end)] += int(w.generated)
+		}
+	}
+	return s
+}
+
+func phaseAt(list []span, at int64) string {
+	for i := range list {
+		if at < list[i].end || i == len(list)-1 {
+			return list[i].phase
+		}
+	}
+	return ""
+}
+
+func (s *spent) waits(list []span, from, to, waited int64) {
+	if waited <= 0 {
+		return
+	}
+	var by [4]int64
+	total := int64(0)
+	for i := range list {
+		if list[i].begin >= to {
+			break
+		}
+		n := min(to, list[i].end) - max(from, list[i].begin)
+		g := scheduler.Gate(list[i].gate)
+		if n > 0 && g != scheduler.GateFree && g <= scheduler.GateClosed {
+			by[g] += n
+			total += n
+		}
+	}
+	if total == 0 { // it waited for a window that was published within the frame
+		s.wait[scheduler.GateWindow] += waited
+		return
+	}
+	for g, n := range by {
+		s.wait[scheduler.Gate(g)] += int64(float64(waited) * float64(n) / float64(total))
+	}
+}
+
+// milliseconds sorts durations for quantiles.
+func milliseconds(ds []time.Duration) []float64 {
+	xs := make([]float64, 0, len(ds))
+	for _, d := range ds {
+		xs = append(xs, float64(d)/1e6)
+	}
+	slices.Sort(xs)
+	return xs
+}
+
+// quantile is a pointer to a quantile of sorted values, nil of none.
+func quantile(sorted []float64, p float64) *float64 {
+	if len(sorted) == 0 {
+		return nil
+	}
+	x := metrics.Quantile(sorted, p)
+	return &x
+}

@@ -1,0 +1,345 @@
+package harness
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// Pair holds two quantiles; nil where nothing was measured.
+type Pair struct {
+	P50 *float64 `json:"p50"`
+	P99 *float64 `json:"p99"`
+}
+
+// Scores holds the quantiles of the contention score; nil where there is none.
+type Scores struct {
+	P50 *float64 `json:"p50"`
+	P95 *float64 `json:"p95"`
+}
+
+// Shares says where the time of a run went, as fractions of it. The engine is
+// computing (prefill, decode, verify, draft), waiting (sleep, window_wait,
+// closed) or without work (the rest).
+type Shares struct {
+	Draft      float64 `json:"draft"`
+	Verify     float64 `json:"verify"`
+	Sleep      float64 `json:"sleep"`
+	WindowWait float64 `json:"window_wait"`
+	Closed     float64 `json:"closed"`
+	Prefill    float64 `json:"prefill"`
+	Decode     float64 `json:"decode"`
+}
+
+// PhaseRun holds the numbers of one phase of a run.
+type PhaseRun struct {
+	metrics.Phase
+	Seconds         float64 `json:"seconds"`
+	Tokens          int     `json:"tokens"`
+	TokensPerSecond float64 `json:"tokens_per_s"`
+}
+
+// MemoryStep is a step of a memory load: what was asked and what was read.
+type MemoryStep struct {
+	Asked    float64 `json:"asked_gb_per_s"`
+	Streamed float64 `json:"streamed_gb_per_s"`
+	Frames   int     `json:"frames"`
+	JankRate float64 `json:"jank_rate"`
+}
+
+// Run holds the numbers of one run of a policy. Definitions says what they
+// mean. All but Phases leave out the frames, time and tokens of loading.
+type Run struct {
+	Policy string `json:"policy"`
+	Repeat int    `json:"repeat"` // from 1
+	metrics.Result
+	Tokens          int                 `json:"tokens"`
+	TokensPerSecond float64             `json:"tokens_per_s"`
+	TTFT            Pair                `json:"ttft_ms"`
+	Replies         int                 `json:"replies"` // that were complete
+	GameThread      Pair                `json:"game_thread_us"`
+	GameThreadCPU   Pair                `json:"game_thread_cpu_us"`
+	Embeddings      map[string]int      `json:"embeddings"` // by phase
+	Shares          Shares              `json:"shares"`
+	Acceptance      map[string]float64  `json:"acceptance"` // of drafted tokens, by source
+	Contention      Scores              `json:"contention"`
+	Reasons         map[string]float64  `json:"reasons"` // share of frames
+	Phases          map[string]PhaseRun `json:"phases"`
+
+	LimitShare    *float64 `json:"limit_share"`     // tokens_per_s of limit_tokens_per_s
+	IdleRateShare *float64 `json:"idle_rate_share"` // tokens_per_s of idle_tokens_per_s
+
+	Asked        int          `json:"asked"`     // requests
+	Cancelled    int          `json:"cancelled"` // by the end of the run
+	Failed       int          `json:"failed"`    // requests that were refused or failed
+	Error        string       `json:"error,omitempty"`
+	WakeUp       Pair         `json:"wake_up_us"`        // from a line of the grid to the game's first instruction
+	WarmUpFrames int          `json:"warm_up_frames"`    // before the others, not counted
+	CPUShare     float64      `json:"process_cpu_share"` // of all cores, this process, game and model
+	OtherCPU     *float64     `json:"other_cpu_share"`   // of all cores, other processes; nil: not known
+	Collections  uint32       `json:"gc_count"`          // of Go's garbage collector
+	GPUBusyMs    float64      `json:"gpu_busy_ms"`       // mean of what frames waited for a GPU
+	Streamed     float64      `json:"streamed_gb_per_s"` // memory that the load read
+	MemorySteps  []MemoryStep `json:"memory_steps,omitempty"`
+	Interrupted  bool         `json:"interrupted,omitempty"` // a part of a run, left out of the summary
+}
+
+// contextOf is what a run's numbers are made with.
+type contextOf struct {
+	policy string
+	repeat int
+	cores  int
+	base   baselines
+	idle   *float64 // tokens/s
+}
+
+// newRun computes the numbers of a recording.
+func newRun(rec *recording, c contextOf) (Run, error) {
+	r := Run{
+		Policy: c.policy, Repeat: c.repeat, Interrupted: rec.interrupted, Collections: rec.collections,
+		WarmUpFrames: rec.warmFrames, Embeddings: map[string]int{}, Acceptance: map[string]float64{},
+		Reasons: map[string]float64{}, Phases: map[string]PhaseRun{},
+		Asked: rec.talk.asked, Cancelled: rec.talk.cancelled, Failed: rec.talk.failed + rec.talk.refused,
+		Replies: rec.talk.done,
+	}
+	if rec.talk.err != nil {
+		r.Error = rec.talk.err.Error()
+	}
+	if err := r.measureFrames(rec); err != nil {
+		return r, err
+	}
+	r.measureMachine(rec, c.cores)
+	r.measureMemory(rec)
+	r.measureModel(rec, c)
+	return r, nil
+}
+
+func (r *Run) measureFrames(rec *recording) error {
+	c, err := metrics.New(metrics.DefaultConfig())
+	if err != nil {
+		return err
+	}
+	length := map[string]time.Duration{}
+	for i := range rec.frames {
+		f := &rec.frames[i]
+		if f.Resumed {
+			c.Restart()
+		}
+		if c.Add(f.Frame) == metrics.Used {
+			length[f.Frame.Phase] += f.Interval
+		}
+	}
+	r.Result = *c.Result()
+	if rec.jumps > 0 {
+		r.Result.Unusable["clock-jump"] += rec.jumps
+	}
+	for name, p := range r.Result.Phases {
+		r.Phases[name] = PhaseRun{Phase: p, Seconds: length[name].Seconds()}
+	}
+	return nil
+}
+
+func (r *Run) measureMachine(rec *recording, cores int) {
+	var wake, ours, oursCPU []time.Duration
+	var gpu time.Duration
+	for i := range rec.frames {
+		f := &rec.frames[i]
+		if f.Woke {
+			wake = append(wake, time.Duration(f.WakeErr))
+		}
+		ours = append(ours, time.Duration(f.Ours))
+		oursCPU = append(oursCPU, time.Duration(f.OursCPU))
+		gpu += f.GPU
+	}
+	r.WakeUp = micro(wake)
+	if rec.works != nil && rec.info.Name != "" {
+		r.GameThread, r.GameThreadCPU = micro(ours), micro(oursCPU)
+	}
+	if n := len(rec.frames); n > 0 {
+		r.GPUBusyMs = float64(gpu) / float64(n) / 1e6
+	}
+	wall := float64(rec.end-rec.begin) * float64(cores)
+	if wall <= 0 {
+		return
+	}
+	r.CPUShare = float64(rec.cpu) / wall
+	if m := rec.machine; m.known && m.busy+m.idle > 0 {
+		other := max(0, float64(m.busy)/float64(m.busy+m.idle)-r.CPUShare)
+		r.OtherCPU = &other
+	}
+}
+
+func micro(ds []time.Duration) Pair {
+	xs := milliseconds(ds)
+	for i := range xs {
+		xs[i] *= 1000
+	}
+	return Pair{quantile(xs, 0.5), quantile(xs, 0.99)}
+}
+
+func (r *Run) measureMemory(rec *recording) {
+	steps := map[float32]*MemoryStep{}
+	length := map[float32]time.Duration{}
+	bytes := map[float32]int64{}
+	var all int64
+	var total time.Duration
+	for i := range rec.frames {
+		f := &rec.frames[i]
+		total += f.Interval
+		all += f.Streamed
+		s := steps[f.Rate]
+		if s == nil {
+			s = &MemoryStep{Asked: float64(f.Rate)}
+			steps[f.Rate] = s
+		}
+		s.Frames++
+		s.JankRate += float64(btoi(f.Overrun > 0))
+		length[f.Rate] += f.Interval
+		bytes[f.Rate] += f.Streamed
+	}
+	if total > 0 {
+		r.Streamed = float64(all) / float64(total)
+	}
+	if all == 0 {
+		return
+	}
+	for rate, s := range steps {
+		s.JankRate /= float64(s.Frames)
+		s.Streamed = float64(bytes[rate]) / float64(length[rate])
+		r.MemorySteps = append(r.MemorySteps, *s)
+	}
+	slices.SortFunc(r.MemorySteps, func(a, b MemoryStep) int { return int(1000 * (a.Asked - b.Asked)) })
+}
+
+// measureModel computes what concerns the model.
+func (r *Run) measureModel(rec *recording, c contextOf) {
+	if rec.info.Name == "" {
+		return
+	}
+	ttft := milliseconds(rec.talk.ttft)
+	r.TTFT = Pair{quantile(ttft, 0.5), quantile(ttft, 0.99)}
+	s := spend(rec.works.works, spans(rec.frames), rec.begin, rec.end)
+	for name, n := range s.tokens {
+		p := r.Phases[name]
+		p.Tokens = n
+		if p.Seconds > 0 {
+			p.TokensPerSecond = float64(n) / p.Seconds
+		}
+		r.Phases[name] = p
+		if name != metrics.Loading {
+			r.Tokens += n
+		}
+	}
+	if r.Seconds > 0 {
+		r.TokensPerSecond = float64(r.Tokens) / r.Seconds
+	}
+	if wall := float64(rec.end - rec.begin); wall > 0 {
+		r.Shares = Shares{
+			Draft: float64(s.run[llm.Draft]) / wall, Verify: float64(s.run[llm.Verify]) / wall,
+			Prefill: float64(s.run[llm.Prefill]) / wall, Decode: float64(s.run[llm.Decode]) / wall,
+			Sleep:      float64(s.wait[scheduler.GatePaced]) / wall,
+			WindowWait: float64(s.wait[scheduler.GateWindow]) / wall,
+			Closed:     float64(s.wait[scheduler.GateClosed]) / wall,
+		}
+	}
+	scores := rec.works.contention(c.base)
+	r.Contention = Scores{quantile(scores, 0.5), quantile(scores, 0.95)}
+	if c.idle != nil && *c.idle > 0 {
+		share := r.TokensPerSecond / *c.idle
+		r.IdleRateShare = &share
+	}
+	r.reasons(rec)
+}
+
+func (r *Run) reasons(rec *recording) {
+	total := 0
+	for _, n := range rec.reasons {
+		total += n
+	}
+	if !rec.steered || total == 0 {
+		return
+	}
+	for i, n := range rec.reasons {
+		if n > 0 {
+			r.Reasons[scheduler.Reason(i).String()] = float64(n) / float64(total)
+		}
+	}
+}
+
+// Summary holds medians and quartiles over the complete runs of a policy.
+type Summary struct {
+	JankRate        metrics.Spread  `json:"jank_rate"`
+	TokensPerSecond metrics.Spread  `json:"tokens_per_s"`
+	HitchMsPerS     metrics.Spread  `json:"hitch_ms_per_s"`
+	TTFTMsP50       *metrics.Spread `json:"ttft_ms_p50"`
+
+	Repeats     int             `json:"repeats"`
+	OverrunP99  metrics.Spread  `json:"overrun_ms_p99"`
+	FrameP50    metrics.Spread  `json:"frame_ms_p50"`
+	FrameP99    metrics.Spread  `json:"frame_ms_p99"`
+	LimitShare  *metrics.Spread `json:"limit_share"`
+	GameThread  *metrics.Spread `json:"game_thread_us_p99"`
+	JankPaired  *metrics.Paired `json:"jank_rate_against_native,omitempty"`
+	HitchPaired *metrics.Paired `json:"hitch_ms_per_s_against_native,omitempty"`
+}
+
+// summarise joins the complete runs by policy.
+func summarise(runs []Run, seed uint64) map[string]Summary {
+	by := map[string][]Run{}
+	for _, r := range runs {
+		if !r.Interrupted {
+			by[r.Policy] = append(by[r.Policy], r)
+		}
+	}
+	out := map[string]Summary{}
+	for name, list := range by {
+		all := func(f func(*Run) *float64) *metrics.Spread {
+			var xs []float64
+			for i := range list {
+				if x := f(&list[i]); x != nil {
+					xs = append(xs, *x)
+				}
+			}
+			if len(xs) == 0 {
+				return nil
+			}
+			s := metrics.Quartiles(xs)
+			return &s
+		}
+		s := Summary{
+			Repeats:         len(list),
+			JankRate:        *all(func(r *Run) *float64 { return &r.JankRate }),
+			TokensPerSecond: *all(func(r *Run) *float64 { return &r.TokensPerSecond }),
+			HitchMsPerS:     *all(func(r *Run) *float64 { return &r.HitchMsPerS }),
+			OverrunP99:      *all(func(r *Run) *float64 { return &r.Overrun.P99 }),
+			FrameP50:        *all(func(r *Run) *float64 { return &r.FrameMs.P50 }),
+			FrameP99:        *all(func(r *Run) *float64 { return &r.FrameMs.P99 }),
+			TTFTMsP50:       all(func(r *Run) *float64 { return r.TTFT.P50 }),
+			LimitShare:      all(func(r *Run) *float64 { return r.LimitShare }),
+			GameThread:      all(func(r *Run) *float64 { return r.GameThread.P99 }),
+		}
+		if native := by[PolicyNative]; name != PolicyNative {
+			s.JankPaired = pair(native, list, seed, func(r *Run) float64 { return r.JankRate })
+			s.HitchPaired = pair(native, list, seed, func(r *Run) float64 { return r.HitchMsPerS })
+		}
+		out[name] = s
+	}
+	return out
+}
+
+// pair compares the repeats that both have.
+func pair(a, b []Run, seed uint64, f func(*Run) float64) *metrics.Paired {
+	n := min(len(a), len(b))
+	var xs, ys []float64
+	for i := range n {
+		xs, ys = append(xs, f(&a[i])), append(ys, f(&b[i]))
+	}
+	p, err := metrics.Pair(xs, ys, seed)
+	if err != nil {
+		return nil // fewer than two of both
+	}
+	return &p
+}

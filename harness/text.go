@@ -1,0 +1,301 @@
+package harness
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/lull-npc/lull/harness/metrics"
+)
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("%s: %s", r.Scenario, r.Description)
+	p.line("%s", r.setting())
+	p.line("")
+	p.table(r.policyTable())
+	if list := r.phaseTable(); list != nil {
+		p.line("")
+		p.table(list)
+	}
+	p.line("")
+	p.line("%s", r.limit())
+	for _, l := range r.scatter() {
+		p.line("%s", l)
+	}
+	r.memory(p)
+	if len(r.Objectives) > 0 {
+		p.line("")
+	}
+	for _, v := range r.Objectives {
+		p.line("%s", v.text())
+	}
+	for _, n := range r.Notes {
+		p.line("note: %s", n)
+	}
+	if r.Interrupted {
+		p.line("note: interrupted: only complete runs are in the table")
+	}
+	return p.err
+}
+
+// printer keeps the first error of a writer.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) table(t table.Writer) {
+	for l := range strings.Lines(t.Render()) {
+		p.line("%s", strings.TrimRight(l, " \n"))
+	}
+}
+
+func newTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Format.Header = 0
+	style.Options = table.OptionsNoBordersAndSeparators
+	t.SetStyle(style)
+	t.AppendHeader(table.Row(header))
+	return t
+}
+
+func (r *Report) setting() string {
+	s := r.Setting
+	text := fmt.Sprintf("frames of %.2f ms on a grid of %.2f ms, %g s each after a warm-up of %g s, %d time(s), seed %d",
+		s.PeriodMs, s.LineMs, s.Seconds, s.WarmUpS, s.Repeat, r.Seed)
+	if s.Without != "" {
+		text += ", without " + s.Without
+	}
+	if s.Preset != "" && s.Preset != "balanced" {
+		text += ", preset " + s.Preset
+	}
+	host := fmt.Sprintf("%s, %d cores, %s", cmp.Or(r.Host.CPU, "unknown processor"), r.Host.Cores, r.Host.OS)
+	if r.Host.Model != "" {
+		host += "; " + r.Host.Model + ", " + r.Host.Llama
+	}
+	return text + "\n" + host
+}
+
+// order lists the policies of the runs in the order in which they ran.
+func (r *Report) order() []string {
+	var names []string
+	for i := range r.Runs {
+		if _, ok := r.Summary[r.Runs[i].Policy]; ok && !slices.Contains(names, r.Runs[i].Policy) {
+			names = append(names, r.Runs[i].Policy)
+		}
+	}
+	return names
+}
+
+func (r *Report) policyTable() table.Writer {
+	t := newTable("policy", "late frames", "- native", "hitch ms/s", "frame p50/p99 ms", "overrun p99 ms", "tokens/s",
+		"of limit", "TTFT ms", "our µs p99")
+	for _, name := range r.order() {
+		s := r.Summary[name]
+		paired := "–"
+		if s.JankPaired != nil {
+			paired = fmt.Sprintf("%+.2f pp", 100*s.JankPaired.Difference.Median)
+		} else if native, ok := r.Summary[PolicyNative]; ok && name != PolicyNative {
+			paired = fmt.Sprintf("%+.2f pp", 100*(s.JankRate.Median-native.JankRate.Median))
+		}
+		tokens, limit := "–", "–"
+		if name != PolicyNative {
+			tokens = spread(s.TokensPerSecond, 1, "%.1f", "")
+		}
+		if s.LimitShare != nil {
+			limit = fmt.Sprintf("%.0f %%", 100*s.LimitShare.Median)
+		}
+		t.AppendRow(table.Row{
+			name, spread(s.JankRate, 100, "%.2f", " %"), paired, spread(s.HitchMsPerS, 1, "%.1f", ""),
+			fmt.Sprintf("%.1f / %.1f", s.FrameP50.Median, s.FrameP99.Median), fmt.Sprintf("%.2f", s.OverrunP99.Median),
+			tokens, limit, optional(s.TTFTMsP50, "%.0f"), optional(s.GameThread, "%.1f"),
+		})
+	}
+	return t
+}
+
+// spread writes a median, and the quartiles where they differ from it.
+func spread(s metrics.Spread, scale float64, format, unit string) string {
+	m := fmt.Sprintf(format, scale*s.Median)
+	lo, hi := fmt.Sprintf(format, scale*s.Q1), fmt.Sprintf(format, scale*s.Q3)
+	if lo == m && hi == m {
+		return m + unit
+	}
+	return fmt.Sprintf("%s%s [%s–%s]", m, unit, lo, hi)
+}
+
+func optional(s *metrics.Spread, format string) string {
+	if s == nil {
+		return "–"
+	}
+	return spread(*s, 1, format, "")
+}
+
+// phaseTable shows the phases where there is more than one.
+func (r *Report) phaseTable() table.Writer {
+	var phases []string
+	for i := range r.Runs {
+		for name := range r.Runs[i].Phases {
+			if !slices.Contains(phases, name) {
+				phases = append(phases, name)
+			}
+		}
+	}
+	if len(phases) < 2 {
+		return nil
+	}
+	order := phaseNames()
+	slices.SortFunc(phases, func(a, b string) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
+	t := newTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s")
+	for _, name := range r.order() {
+		for _, phase := range phases {
+			var n, late, hitch, rate []float64
+			for i := range r.Runs {
+				if p, ok := r.Runs[i].Phases[phase]; ok && r.Runs[i].Policy == name && !r.Runs[i].Interrupted {
+					n, late = append(n, float64(p.Frames)), append(late, p.JankRate)
+					hitch, rate = append(hitch, p.HitchMsPerS), append(rate, p.TokensPerSecond)
+				}
+			}
+			if len(n) == 0 {
+				continue
+			}
+			label := phase
+			if phase == metrics.Loading {
+				label += " (not in the totals)"
+			}
+			t.AppendRow(table.Row{
+				name, label, fmt.Sprintf("%.0f", metrics.Quartiles(n).Median), spread(metrics.Quartiles(late), 100, "%.2f", " %"),
+				spread(metrics.Quartiles(hitch), 1, "%.1f", ""), spread(metrics.Quartiles(rate), 1, "%.1f", ""),
+			})
+		}
+	}
+	return t
+}
+
+func (r *Report) limit() string {
+	switch {
+	case r.IdleRate == nil:
+		return "no model ran without a game, so there is no limit to compare with"
+	case r.Limit == nil:
+		return fmt.Sprintf("without a game: %.1f tokens/s; native was not played, so the limit is not known", *r.IdleRate)
+	}
+	return fmt.Sprintf("limit: %.1f tokens/s without a game × %.0f %% of the cores idle = %.1f tokens/s",
+		*r.IdleRate, 100**r.IdleShare, *r.Limit)
+}
+
+// Size of the plot, in characters: half a terminal.
+const (
+	plotWidth  = 56
+	plotHeight = 12
+)
+
+// scatter draws each complete run as a letter: tokens/s to the right, late
+// frames upwards on a scale of square roots, which shows both 0.5 % and 100 %.
+func (r *Report) scatter() []string {
+	names := r.order()
+	if len(names) < 2 {
+		return nil
+	}
+	most, late := 1.0, 0.01
+	for i := range r.Runs {
+		if run := &r.Runs[i]; slices.Contains(names, run.Policy) {
+			most, late = max(most, run.TokensPerSecond), max(late, run.JankRate)
+		}
+	}
+	if r.Limit != nil {
+		most = max(most, *r.Limit)
+	}
+	rows := make([][]rune, plotHeight)
+	for i := range rows {
+		rows[i] = []rune(strings.Repeat(" ", plotWidth))
+	}
+	put := func(x, y float64, c rune) {
+		col := min(int(x/most*(plotWidth-1)+0.5), plotWidth-1)
+		row := plotHeight - 1 - min(int(math.Sqrt(y/late)*(plotHeight-1)+0.5), plotHeight-1)
+		rows[row][col] = c
+	}
+	if r.Limit != nil {
+		for i := range rows {
+			rows[i][min(int(*r.Limit/most*(plotWidth-1)+0.5), plotWidth-1)] = '┊'
+		}
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if at := slices.Index(names, run.Policy); at >= 0 && !run.Interrupted {
+			put(run.TokensPerSecond, run.JankRate, letter(at))
+		}
+	}
+	var out []string
+	for i, row := range rows {
+		label := "         "
+		switch i {
+		case 0:
+			label = fmt.Sprintf("%6.1f %% ", 100*late)
+		case plotHeight - 1:
+			label = "   0.0 % "
+		}
+		out = append(out, strings.TrimRight(label+"│"+string(row), " "))
+	}
+	out = append(out, "   late   └"+strings.Repeat("─", plotWidth-1), fmt.Sprintf("         0 tokens/s%*.1f", plotWidth-9, most))
+	legend := ""
+	for i, name := range names {
+		legend += fmt.Sprintf("  %c %s", letter(i), name)
+	}
+	if r.Limit != nil {
+		legend += "  ┊ limit"
+	}
+	return append([]string{""}, append(out, legend)...)
+}
+
+func letter(i int) rune { return rune("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i%26]) }
+
+// memory shows what a memory load really streamed.
+func (r *Report) memory(p *printer) {
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if len(run.MemorySteps) == 0 || run.Interrupted {
+			continue
+		}
+		text := ""
+		for _, s := range run.MemorySteps {
+			text += fmt.Sprintf("  %.2f of %.2f GB/s: %.2f %% late", s.Streamed, s.Asked, 100*s.JankRate)
+		}
+		p.line("memory, %s %d:%s", run.Policy, run.Repeat, text)
+	}
+}
+
+func (v Verdict) text() string {
+	switch v.Status {
+	case Met:
+		return fmt.Sprintf("✓ %s: %.4g", v.Objective, *v.Value)
+	case Missed:
+		return fmt.Sprintf("✗ %s: %.4g, missed by %.4g", v.Objective, *v.Value, *v.By)
+	case Unknown:
+		return fmt.Sprintf("✗ %s: not shown: %s", v.Objective, v.Why)
+	}
+	return fmt.Sprintf("- %s: skipped: %s", v.Objective, v.Why)
+}
+
+// WriteDefinitions says what each number means.
+func WriteDefinitions(w io.Writer) error {
+	p := &printer{w: w}
+	for _, d := range Definitions() {
+		p.line("%s [%s] (%s)", d.Name, d.Unit, d.Source)
+		p.line("    %s", d.Text)
+	}
+	return p.err
+}
