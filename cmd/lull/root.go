@@ -24,6 +24,7 @@ var commands = []func(*app) *cobra.Command{
 	newChatCommand,
 	newDevicesCommand,
 	newDoctorCommand,
+	newFramesCommand,
 	newHarnessCommand,
 	newQuantCheckCommand,
 }
