@@ -31,6 +31,11 @@ type Window struct {
 	Gate        Gate
 	Open, Close Instant       // GateWindow: layers may run in [Open, Close]; Close < Open is shut
 	Pause       time.Duration // GatePaced: rest after the end of each group of layers
+
+	// Expires is when the window says nothing any more and the gate counts as
+	// free: a game that marks no frames, since it loads, waits at a breakpoint
+	// or hangs, loses none to the model. 0 is never.
+	Expires Instant
 }
 
 // Verdict is the answer at a gate.
@@ -57,18 +62,23 @@ func (v Verdict) String() string { return name(verdictNames[:], int(v)) }
 // next counts as 0, an unknown gate as closed. testdata/admit.txt holds the
 // cases that every translation of this rule must pass. Safe for concurrent use.
 func Admit(now, lastEnd Instant, w Window, next time.Duration, tentative bool) (Verdict, Instant) {
-	switch w.Gate {
-	case GateFree:
+	expires := w.Expires
+	if expires == 0 {
+		expires = Forever
+	}
+	if w.Gate == GateFree || now >= expires && expires != Forever {
 		return Go, 0
+	}
+	switch w.Gate {
 	case GatePaced:
 		until := lastEnd.Add(w.Pause)
 		if now >= until {
 			return Go, 0
 		}
-		return WaitUntil, until
+		return WaitUntil, min(until, expires)
 	case GateWindow:
 		if now < w.Open {
-			return WaitUntil, w.Open
+			return WaitUntil, min(w.Open, expires)
 		}
 		if now <= w.Close && uint64(w.Close)-uint64(now) >= uint64(max(next, 0)) {
 			return Go, 0
@@ -77,7 +87,7 @@ func Admit(now, lastEnd Instant, w Window, next time.Duration, tentative bool) (
 	if tentative {
 		return Stop, 0
 	}
-	return WaitUntil, Forever
+	return WaitUntil, expires
 }
 
 // Add returns t+d, held at the ends of the int64 range.

@@ -33,8 +33,8 @@ func readAdmitCases(t testing.TB) []admitCase {
 			continue
 		}
 		f := strings.Fields(line)
-		if len(f) != 11 || f[8] != "=>" {
-			t.Fatalf("testdata/admit.txt:%d: %q: want 8 fields, =>, 2 fields", i+1, line)
+		if len(f) != 12 || f[9] != "=>" {
+			t.Fatalf("testdata/admit.txt:%d: %q: want 9 fields, =>, 2 fields", i+1, line)
 		}
 		num := func(s string) int64 {
 			n, err := strconv.ParseInt(s, 10, 64)
@@ -54,9 +54,9 @@ func readAdmitCases(t testing.TB) []admitCase {
 		}
 		cases = append(cases, admitCase{
 			line: i + 1, now: Instant(num(f[1])), lastEnd: Instant(num(f[2])),
-			w:    Window{gate, Instant(num(f[3])), Instant(num(f[4])), time.Duration(num(f[5]))},
-			next: time.Duration(num(f[6])), tentative: f[7] == "1",
-			verdict: f[9], until: Instant(num(f[10])),
+			w:    Window{gate, Instant(num(f[3])), Instant(num(f[4])), time.Duration(num(f[5])), Instant(num(f[6]))},
+			next: time.Duration(num(f[7])), tentative: f[8] == "1",
+			verdict: f[10], until: Instant(num(f[11])),
 		})
 	}
 	return cases
@@ -80,9 +80,14 @@ func TestAdmitTable(t *testing.T) {
 func admitExact(now, lastEnd Instant, w Window, next time.Duration, tentative bool) (Verdict, Instant) {
 	n := func(x int64) *big.Int { return big.NewInt(x) }
 	sum := func(a, b int64) *big.Int { return new(big.Int).Add(n(a), n(b)) }
-	switch w.Gate {
-	case GateFree:
+	expires := w.Expires
+	if expires == 0 {
+		expires = Forever
+	}
+	if w.Gate == GateFree || now >= expires && expires != Forever {
 		return Go, 0
+	}
+	switch w.Gate {
 	case GatePaced:
 		until := sum(int64(lastEnd), int64(w.Pause))
 		if until.Cmp(n(int64(Forever))) > 0 {
@@ -91,10 +96,10 @@ func admitExact(now, lastEnd Instant, w Window, next time.Duration, tentative bo
 		if n(int64(now)).Cmp(until) >= 0 {
 			return Go, 0
 		}
-		return WaitUntil, Instant(until.Int64())
+		return WaitUntil, min(Instant(until.Int64()), expires)
 	case GateWindow:
 		if now < w.Open {
-			return WaitUntil, w.Open
+			return WaitUntil, min(w.Open, expires)
 		}
 		if sum(int64(now), int64(max(next, 0))).Cmp(n(int64(w.Close))) <= 0 {
 			return Go, 0
@@ -103,7 +108,7 @@ func admitExact(now, lastEnd Instant, w Window, next time.Duration, tentative bo
 	if tentative {
 		return Stop, 0
 	}
-	return WaitUntil, Forever
+	return WaitUntil, expires
 }
 
 func TestAdmitIsExact(t *testing.T) {
@@ -112,7 +117,8 @@ func TestAdmitIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, lastEnd := Instant(edge.Draw(t, "now")), Instant(edge.Draw(t, "lastEnd"))
 		w := Window{Gate(rapid.IntRange(0, 5).Draw(t, "gate")), Instant(edge.Draw(t, "open")),
-			Instant(edge.Draw(t, "close")), time.Duration(edge.Draw(t, "pause"))}
+			Instant(edge.Draw(t, "close")), time.Duration(edge.Draw(t, "pause")),
+			Instant(edge.Draw(t, "expires"))}
 		next, tentative := time.Duration(edge.Draw(t, "next")), rapid.Bool().Draw(t, "tentative")
 		v, until := Admit(now, lastEnd, w, next, tentative)
 		wantV, wantUntil := admitExact(now, lastEnd, w, next, tentative)

@@ -17,6 +17,11 @@ const shutOpen, shutClose = math.MinInt64 + 1, math.MinInt64
 // Triple buffering needs 3.
 const deadlineFar = 8
 
+// windowLife is how long a window holds without another mark. A frame of half a
+// second is no frame that anyone plays: the game loads, hangs, or waits at a
+// breakpoint, and the reply may as well go on.
+const windowLife = 500 * time.Millisecond
+
 // FrameTimings are facts of one frame that may arrive later than its end. A
 // busy time of 0 means "not measured".
 type FrameTimings struct {
@@ -179,9 +184,9 @@ func (m *Marks) Plan(d Decision) Window {
 }
 
 func (m *Marks) window(open, close Instant) Window {
-	m.stands = Window{Gate: m.gate, Pause: m.pause}
+	m.stands = Window{Gate: m.gate, Pause: m.pause, Expires: m.last.Add(windowLife)}
 	if m.gate == GateWindow {
-		m.stands = Window{Gate: GateWindow, Open: open, Close: close}
+		m.stands.Open, m.stands.Close, m.stands.Pause = open, close, 0
 	}
 	return m.stands
 }

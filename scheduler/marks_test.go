@@ -56,7 +56,7 @@ func TestMarksWindows(t *testing.T) {
 	}
 	for _, g := range []Gate{GateFree, GatePaced, GateClosed} {
 		w = m.Plan(Decision{Gate: g, Pause: 3})
-		if w != (Window{Gate: g, Pause: 3}) {
+		if w != (Window{Gate: g, Pause: 3, Expires: (74 + 500) * msec}) {
 			t.Errorf("plan %v: %+v", g, w)
 		}
 	}

@@ -32,13 +32,13 @@ func TestAdmitTwins(t *testing.T) {
 			continue
 		}
 		var mode, verdict string
-		var now, lastEnd, open, shut, pause, next, tentative, until int64
-		_, err := fmt.Sscanf(line, "%s %d %d %d %d %d %d %d => %s %d",
-			&mode, &now, &lastEnd, &open, &shut, &pause, &next, &tentative, &verdict, &until)
+		var now, lastEnd, open, shut, pause, expires, next, tentative, until int64
+		_, err := fmt.Sscanf(line, "%s %d %d %d %d %d %d %d %d => %s %d",
+			&mode, &now, &lastEnd, &open, &shut, &pause, &expires, &next, &tentative, &verdict, &until)
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		w := llm.Window{Mode: modes[mode], Open: open, Close: shut, Pause: time.Duration(pause)}
+		w := llm.Window{Mode: modes[mode], Open: open, Close: shut, Pause: time.Duration(pause), Expires: expires}
 		v, at := admitC(now, lastEnd, w, time.Duration(next), tentative == 1)
 		if v.String() != verdict || at != until {
 			t.Errorf("%s\n got %s %d", line, v, at)
@@ -58,7 +58,7 @@ func TestAdmitTwinsAgreeEverywhere(t *testing.T) {
 			Mode:  llm.GateMode(rapid.IntRange(0, 3).Draw(t, "mode")),
 			Open:  instant.Draw(t, "open"),
 			Close: instant.Draw(t, "close"),
-			Pause: time.Duration(instant.Draw(t, "pause")),
+			Pause: time.Duration(instant.Draw(t, "pause")), Expires: instant.Draw(t, "expires"),
 		}
 		now, last, next := instant.Draw(t, "now"), instant.Draw(t, "last"), time.Duration(instant.Draw(t, "next"))
 		tentative := rapid.Bool().Draw(t, "tentative")

@@ -23,7 +23,7 @@ enum { LULL_GO, LULL_WAIT, LULL_STOP };
 typedef struct {
     int32_t mode;
     int32_t layers_per_stop;
-    int64_t open_ns, close_ns, pause_ns;
+    int64_t open_ns, close_ns, pause_ns, expires_ns;
 } lull_window;
 
 // A gate is written by the game thread (seqlock) and read by decode threads.
@@ -32,7 +32,7 @@ typedef struct {
     _Atomic uint32_t wake;    // futex word: counts windows and stops
     _Atomic uint32_t waiters; // threads inside a wait
     _Atomic int32_t mode, layers_per_stop;
-    _Atomic int64_t open_ns, close_ns, pause_ns;
+    _Atomic int64_t open_ns, close_ns, pause_ns, expires_ns;
     int64_t clock_offset_ns;  // this machine's monotonic clock minus lull's; fixed at creation
 } lull_gate;
 

@@ -106,6 +106,7 @@ void lull_gate_publish(lull_gate *g, lull_window w) {
     atomic_store(&g->open_ns, w.open_ns);
     atomic_store(&g->close_ns, w.close_ns);
     atomic_store(&g->pause_ns, w.pause_ns);
+    atomic_store(&g->expires_ns, w.expires_ns);
     atomic_fetch_add(&g->seq, 1);
     wake_all(g);
 }
@@ -119,6 +120,7 @@ static lull_window gate_read(lull_gate *g) {
         w.open_ns = atomic_load(&g->open_ns);
         w.close_ns = atomic_load(&g->close_ns);
         w.pause_ns = atomic_load(&g->pause_ns);
+        w.expires_ns = atomic_load(&g->expires_ns);
         if ((before & 1) == 0 && atomic_load(&g->seq) == before) return w;
     }
 }
@@ -132,27 +134,27 @@ static int64_t add_ns(int64_t a, int64_t b) {
 
 // lull_admit is scheduler.Admit, line for line.
 int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, bool tentative, int64_t *until) {
+    int64_t expires = w.expires_ns == 0 ? LULL_FOREVER : w.expires_ns;
     *until = 0;
     if (next < 0) next = 0;
+    if (w.mode == LULL_FREE || (now >= expires && expires != LULL_FOREVER)) return LULL_GO;
     switch (w.mode) {
-    case LULL_FREE:
-        return LULL_GO;
     case LULL_PACED: {
         int64_t at = add_ns(last_end, w.pause_ns);
         if (now >= at) return LULL_GO;
-        *until = at;
+        *until = at < expires ? at : expires;
         return LULL_WAIT;
     }
     case LULL_WINDOW:
         if (now < w.open_ns) {
-            *until = w.open_ns;
+            *until = w.open_ns < expires ? w.open_ns : expires;
             return LULL_WAIT;
         }
         if (now <= w.close_ns && (uint64_t)w.close_ns - (uint64_t)now >= (uint64_t)next) return LULL_GO;
         break;
     }
     if (tentative) return LULL_STOP;
-    *until = LULL_FOREVER;
+    *until = expires;
     return LULL_WAIT;
 }
 

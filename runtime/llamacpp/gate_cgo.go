@@ -51,6 +51,7 @@ func cWindow(w llm.Window) C.lull_window {
 		open_ns:         C.int64_t(w.Open),
 		close_ns:        C.int64_t(w.Close),
 		pause_ns:        C.int64_t(w.Pause),
+		expires_ns:      C.int64_t(w.Expires),
 	}
 }
 

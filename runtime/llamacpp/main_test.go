@@ -37,6 +37,7 @@ func runScenario(t *testing.T, name string, env ...string) (string, error) {
 func admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool) (llm.Verdict, int64) {
 	sw := scheduler.Window{
 		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close), Pause: w.Pause,
+		Expires: scheduler.Instant(w.Expires),
 	}
 	v, until := scheduler.Admit(scheduler.Instant(now), scheduler.Instant(lastEnd), sw, next, tentative)
 	return llm.Verdict(v), int64(until)

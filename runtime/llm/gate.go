@@ -19,6 +19,7 @@ type Window struct {
 	Mode          GateMode
 	Open, Close   int64         // GateWindow: monotonic ns between which layers may run; Close ≤ Open is shut
 	Pause         time.Duration // GatePaced: rest after each group
+	Expires       int64         // monotonic ns from which the gate counts as free; 0 is never
 	LayersPerStop int           // layers between two looks at the gate; 0 or more than the model has: all of them
 }
 

@@ -24,6 +24,7 @@ type SoftGate struct {
 	version           atomic.Uint64
 	mode, layers      atomic.Int64
 	open, shut, pause atomic.Int64
+	expires           atomic.Int64
 
 	stopped atomic.Bool
 	wake    chan struct{} // capacity 1: a wake that nobody waits for is kept
@@ -47,6 +48,7 @@ func (g *SoftGate) Publish(w Window) {
 	g.open.Store(w.Open)
 	g.shut.Store(w.Close)
 	g.pause.Store(int64(w.Pause))
+	g.expires.Store(w.Expires)
 	g.version.Add(1)
 	g.rouse()
 }
@@ -61,6 +63,7 @@ func (g *SoftGate) Window() Window {
 			Open:          g.open.Load(),
 			Close:         g.shut.Load(),
 			Pause:         time.Duration(g.pause.Load()),
+			Expires:       g.expires.Load(),
 		}
 		if before%2 == 0 && g.version.Load() == before {
 			return w
@@ -125,20 +128,24 @@ func (g *SoftGate) Pass(lastEnd int64, next time.Duration, tentative bool) (wait
 // other work would wait.
 func PlainAdmit(now, lastEnd int64, w Window, next time.Duration, tentative bool) (Verdict, int64) {
 	until := Forever
-	switch w.Mode {
-	case GateFree:
+	if w.Expires != 0 {
+		until = w.Expires
+	}
+	if w.Mode == GateFree || now >= until && until != Forever {
 		return Go, 0
+	}
+	switch w.Mode {
 	case GatePaced:
-		until = lastEnd + int64(w.Pause)
-		if now >= until {
+		rested := lastEnd + int64(w.Pause)
+		if now >= rested {
 			return Go, 0
 		}
-		return Wait, until // a pause is short: a draft may wait for it
+		return Wait, min(until, rested) // a pause is short: a draft may wait for it
 	case GateWindow:
 		switch {
 		case w.Close <= w.Open: // shut
 		case now < w.Open:
-			until = w.Open
+			until = min(until, w.Open)
 		case now < w.Close && w.Close-now >= int64(next):
 			return Go, 0
 		}

@@ -123,6 +123,7 @@ func Derivation(o assets.Options) assets.Derivation {
 func Admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool) (llm.Verdict, int64) {
 	v, until := scheduler.Admit(scheduler.Instant(now), scheduler.Instant(lastEnd), scheduler.Window{
 		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close), Pause: w.Pause,
+		Expires: scheduler.Instant(w.Expires),
 	}, next, tentative)
 	return llm.Verdict(v), int64(until)
 }
