@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/lull-npc/lull/runtime/llm"
 )
@@ -96,13 +97,16 @@ func isASCII(b byte) bool { return b < 0x80 }
 //
 // When the prompt exceeds Context − Reply, whole exchanges are dropped, oldest
 // first, down to Slack below that. The result is a pure function of the
-// arguments. Errors wrap ErrHistory, ErrLine, ErrBudget, or the tokenizer's.
+// arguments. Errors wrap ErrPersona, ErrHistory, ErrLine, ErrBudget, or the tokenizer's.
 // Safe for concurrent use.
 func BuildPrompt(tok llm.Tokenizer, p Persona, history []llm.Turn, budget Budget) (Prompt, error) {
 	limit := budget.Context - budget.Reply
 	if budget.Reply < 0 || budget.Slack < 0 || limit <= 0 {
 		return Prompt{}, fmt.Errorf("%w: context %d, reply %d, slack %d: want a reply below the context",
 			ErrBudget, budget.Context, budget.Reply, budget.Slack)
+	}
+	if err := p.Validate(); err != nil {
+		return Prompt{}, err
 	}
 	clean, line, err := cleanHistory(history)
 	if err != nil {
@@ -155,7 +159,7 @@ func cleanHistory(history []llm.Turn) ([]llm.Turn, Cleaned, error) {
 			return nil, line, fmt.Errorf("%w: turn %d is the %s's, want the %s's", ErrHistory, i, t.Role, want)
 		}
 		if want == llm.Assistant {
-			out[i] = llm.Turn{Role: want, Text: llm.ValidText(t.Text), Tokens: t.Tokens}
+			out[i] = llm.Turn{Role: want, Text: withoutControls(llm.ValidText(t.Text)), Tokens: t.Tokens}
 			continue
 		}
 		text, did := CleanLine(t.Text)
@@ -165,6 +169,17 @@ func cleanHistory(history []llm.Turn) ([]llm.Turn, Cleaned, error) {
 		out[i], line = llm.Turn{Role: want, Text: text}, did
 	}
 	return out, line, nil
+}
+
+// withoutControls drops characters that are no text from a reply: a model may
+// say any byte, a save may hold any, and libraries in C stop at the first NUL.
+func withoutControls(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // speaker is who says turn i of a history.

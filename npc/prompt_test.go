@@ -169,6 +169,7 @@ func TestForeignTokensAreNotUsed(t *testing.T) {
 		"a control token":      append(byteTokens("The sword is 0 silver."), end),
 		"a token from nowhere": append(byteTokens("The sword is 0 silver."), 99999),
 		"a negative token":     {-1},
+		"a control character":  append(byteTokens("The sword is 0 silver."), 0),
 		"far too many":         byteTokens(strings.Repeat("x", 100000)),
 	}
 	for name, tokens := range cases {
@@ -187,6 +188,12 @@ func TestForeignTokensAreNotUsed(t *testing.T) {
 			t.Errorf("%s: %d replies tokenised anew, want 1 and the tokens of the text", name, got.Retokenised)
 		}
 		checkPrompt(t, chatML(), got, roomy)
+	}
+	nul := talk(1)
+	nul[1].Text, nul[1].Tokens = "Ha\x00lt\x1b!\n\tNow.", byteTokens("Ha\x00lt\x1b!\n\tNow.")
+	got, err := BuildPrompt(chatML(), ann(), nul, roomy)
+	if err != nil || got.Retokenised != 1 || !strings.Contains(got.Explain(), "»Halt!\n\tNow.«") {
+		t.Errorf("control characters in a reply (%v):\n%s", err, got.Explain())
 	}
 	history := talk(1)
 	history[1].Tokens = append([]llm.Token{' '}, history[1].Tokens...) // as SentencePiece begins a text
@@ -292,6 +299,9 @@ func TestBuildPromptRefuses(t *testing.T) {
 		{"no context", []llm.Turn{user}, Budget{}, ErrBudget},
 		{"no room for a prompt", []llm.Turn{user}, Budget{Context: 40, Reply: 40}, ErrBudget},
 		{"negative", []llm.Turn{user}, Budget{Context: 40, Reply: -1}, ErrBudget},
+	}
+	if _, err := BuildPrompt(chatML(), Persona{Name: "A\x00"}, talk(0), roomy); !errors.Is(err, ErrPersona) {
+		t.Errorf("a bad persona: %v", err)
 	}
 	for _, c := range cases {
 		if _, err := BuildPrompt(chatML(), ann(), c.history, c.budget); !errors.Is(err, c.want) {
