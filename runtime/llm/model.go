@@ -76,7 +76,7 @@ type Model interface {
 type Tokenizer interface {
 	// Tokenize appends the tokens of text to dst. With markup false, nothing
 	// in text can become a control token: it is the only way in for text that
-	// a player or a memory wrote. Invalid UTF-8 becomes U+FFFD. No BOS is added.
+	// a player or a memory wrote. Invalid UTF-8 and NUL become U+FFFD. No BOS is added.
 	Tokenize(dst []Token, text string, markup bool) ([]Token, error)
 
 	// AppendPiece appends the bytes of a token, which may be part of a UTF-8

@@ -18,7 +18,8 @@ type Request struct {
 	// Cuts are the offsets in Prompt, rising, where something that may be
 	// dropped begins (turns). When Prompt and MaxTokens do not fit, whole
 	// stretches between cuts are dropped, oldest first, after an
-	// EventOverflow.
+	// EventOverflow. What stands before the first cut and after the last one
+	// always stays; if that does not fit, the request fails.
 	Keep int
 	Cuts []int
 

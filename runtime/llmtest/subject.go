@@ -2,7 +2,6 @@ package llmtest
 
 import (
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +87,8 @@ type desk struct {
 	events   []llm.Event
 	polled   []llm.Event
 	prefills int // tokens of all prefill steps
+
+	stepped chan struct{} // capacity 1: a worker has done a step
 }
 
 func (s *subject) engine(cfg llm.EngineConfig) *desk {
@@ -95,7 +96,7 @@ func (s *subject) engine(cfg llm.EngineConfig) *desk {
 	e, err := llm.NewEngine(s.m, cfg)
 	s.must(err)
 	s.Cleanup(e.Close)
-	return &desk{subject: s, e: e}
+	return &desk{subject: s, e: e, stepped: make(chan struct{}, 1)}
 }
 
 func (d *desk) submit(r llm.Request) llm.RequestID {
@@ -136,8 +137,8 @@ func (d *desk) drain() {
 	d.Fatalf("still working after %d steps", maxSteps)
 }
 
-// until polls, while a worker steps elsewhere, until the request has an event
-// that is wanted.
+// until polls after each step of a worker until the request has an event that
+// is wanted. It does not spin: the worker may run at the lowest priority.
 func (d *desk) until(id llm.RequestID, want func(llm.Event) bool) llm.Event {
 	seen := 0
 	for {
@@ -147,7 +148,7 @@ func (d *desk) until(id llm.RequestID, want func(llm.Event) bool) llm.Event {
 			}
 		}
 		if len(d.poll()) == 0 {
-			runtime.Gosched()
+			<-d.stepped
 		}
 	}
 }
