@@ -41,6 +41,7 @@ type Window struct {
 // Verdict is the answer at a gate.
 type Verdict uint8
 
+// Verdicts.
 const (
 	Go        Verdict = iota
 	WaitUntil         // the returned instant, or until another window is published

@@ -14,6 +14,7 @@ var ErrConfig = errors.New("scheduler: bad config")
 // Preset is a named set of wishes. Custom keeps what stands in the Config.
 type Preset uint8
 
+// Presets.
 const (
 	Balanced Preset = iota
 	UIFirst         // the game before everything
@@ -39,6 +40,7 @@ func ParsePreset(s string) (Preset, error) {
 // is worth.
 type Features uint16
 
+// Features, each a bit.
 const (
 	FeatureWindow   Features = 1 << iota // windows in the frame's idle time; without: the gate paces
 	FeatureLowPrio                       // a low-priority base; without: LowPriorityBase counts as false

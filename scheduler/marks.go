@@ -33,6 +33,7 @@ type FrameTimings struct {
 // MarkOutcome says what became of a mark.
 type MarkOutcome uint8
 
+// Outcomes of a mark.
 const (
 	MarkOK           MarkOutcome = iota
 	MarkGap                      // ids were skipped: taken

@@ -26,6 +26,7 @@ func (p Phase) free() bool { return p == PhaseMenu || p == PhaseLoading || p == 
 // ThermalStatus is how hot the device says it is. The order is Android's.
 type ThermalStatus uint8
 
+// Thermal states, cold to hot.
 const (
 	ThermalUnknown  ThermalStatus = iota
 	ThermalNone                   // no throttling
@@ -43,6 +44,7 @@ func (s ThermalStatus) String() string { return name(thermalNames[:], int(s)) }
 // PowerSource is where the energy comes from.
 type PowerSource uint8
 
+// Power sources.
 const (
 	PowerUnknown PowerSource = iota
 	PowerMains
@@ -87,6 +89,7 @@ type FrameSample struct {
 // Stage is what the engine's step was for. The first values are llm.Stage's.
 type Stage uint8
 
+// Stages.
 const (
 	StageIdle Stage = iota
 	StagePrefill
@@ -119,6 +122,7 @@ type DeviceID string
 // DraftMode says where draft tokens may come from.
 type DraftMode uint8
 
+// Sources of drafts.
 const (
 	DraftOff DraftMode = iota
 	DraftNGram
@@ -197,6 +201,7 @@ var _ = [1]int{}[len(reasonNames)-Reasons] // each reason has a name
 // Bottleneck is what the game's frame waits for.
 type Bottleneck uint8
 
+// Bottlenecks.
 const (
 	BoundUnknown Bottleneck = iota
 	BoundNone               // everything has room

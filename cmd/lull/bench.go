@@ -45,7 +45,8 @@ purego gate, and this prints what that costs.`,
 }
 
 func (a *app) benchEngine(ctx context.Context, cfg bench.Config) error {
-	for name, v := range map[string]int{"rounds": cfg.Rounds, "tokens": cfg.Tokens, "prefill": cfg.Prefill, "stops": cfg.Stops} {
+	for name, v := range map[string]int{"rounds": cfg.Rounds, "tokens": cfg.Tokens, "prefill": cfg.Prefill,
+		"stops": cfg.Stops} {
 		if v < 1 || v > 1_000_000 {
 			return usagef("--%s %d: want 1 or more", name, v)
 		}
@@ -83,7 +84,8 @@ func (a *app) showBench(r bench.Report) error {
 	if a.json {
 		return a.ui.object(r)
 	}
-	a.ui.printf("%s, %s gate, %d rounds; tokens/s as median [quartiles], ratios within rounds\n\n", r.Model, r.Gate, r.Rounds)
+	a.ui.printf("%s, %s gate, %d rounds; tokens/s as median [quartiles], ratios within rounds\n\n", r.Model, r.Gate,
+		r.Rounds)
 	t := a.ui.table("setting", "decode", "prefill", "÷ best plain", "95 % interval", "÷ plain, same threads")
 	for _, x := range r.Rows {
 		t.AppendRow([]any{x.Name, fmt.Sprintf("%.1f [%.1f–%.1f]", x.Decode.Median, x.Decode.Q1, x.Decode.Q3),
@@ -93,7 +95,8 @@ func (a *app) showBench(r bench.Report) error {
 	a.ui.render(t)
 	a.ui.printf("\nbest plain setting: %s\n", r.Best)
 	for _, s := range r.Stops {
-		a.ui.printf("stop in %-8s p50 %.2f ms, p99 %.2f ms, max %.2f ms (n = %d)\n", s.Stage+":", s.P50, s.P99, s.Max, s.N)
+		a.ui.printf("stop in %-8s p50 %.2f ms, p99 %.2f ms, max %.2f ms (n = %d)\n", s.Stage+":", s.P50, s.P99,
+			s.Max, s.N)
 	}
 	return nil
 }

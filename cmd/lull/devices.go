@@ -41,7 +41,8 @@ conversation can be moved to and from the device.`,
 			}
 			t := a.ui.table("device", "kind", "memory", "stop", "state", "backend", "name")
 			for _, d := range list {
-				t.AppendRow([]any{d.ID, d.Kind, megabytes(int64(d.MemoryBytes)), yesNo(d.CanStop), yesNo(d.CanState), d.Registry, d.Name})
+				t.AppendRow([]any{d.ID, d.Kind, megabytes(int64(d.MemoryBytes)), yesNo(d.CanStop),
+					yesNo(d.CanState), d.Registry, d.Name})
 			}
 			a.ui.render(t)
 			return nil
@@ -67,7 +68,8 @@ func (a *app) devices() ([]deviceJSON, error) {
 	}
 	list := make([]deviceJSON, 0, len(devices))
 	for _, d := range devices {
-		list = append(list, deviceJSON{d.ID, d.Name, d.Registry, string(d.Kind), d.MemoryBytes, d.FreeBytes, d.CanStop, d.CanState})
+		list = append(list, deviceJSON{d.ID, d.Name, d.Registry, string(d.Kind), d.MemoryBytes, d.FreeBytes,
+			d.CanStop, d.CanState})
 	}
 	return list, nil
 }

@@ -56,7 +56,8 @@ Nothing is fetched. A warning is something you can live with.`,
 }
 
 func (a *app) showChecks(checks []check) {
-	marks := map[string]string{"ok": a.ui.paint(green, "✓"), "warn": a.ui.paint(yellow, "!"), "fail": a.ui.paint(red, "✗")}
+	marks := map[string]string{"ok": a.ui.paint(green, "✓"), "warn": a.ui.paint(yellow, "!"),
+		"fail": a.ui.paint(red, "✗")}
 	for _, c := range checks {
 		a.ui.printf("%s %-13s %s\n", marks[c.Status], c.Name, c.Detail)
 		if c.Hint != "" {
@@ -84,8 +85,9 @@ func (a *app) examine(ctx context.Context) []check {
 	if err := llamacpp.Load(library.Path); err != nil {
 		return append(checks, failed("library", advise(err)))
 	}
-	checks = append(checks, check{"library", "ok", fmt.Sprintf("llama.cpp %s in %s (from the %s), structs as expected, %s gate",
-		llamacpp.Version, library.Path, library.Source, llamacpp.GateKind), ""}, checkDevices())
+	checks = append(checks, check{"library", "ok",
+		fmt.Sprintf("llama.cpp %s in %s (from the %s), structs as expected, %s gate",
+			llamacpp.Version, library.Path, library.Source, llamacpp.GateKind), ""}, checkDevices())
 	model, err := store.LocateModel()
 	if err != nil {
 		return append(checks, failed("model", err))
@@ -97,7 +99,8 @@ func (a *app) examine(ctx context.Context) []check {
 func failed(name string, err error) check { return check{name, "fail", err.Error(), hintOf(err)} }
 
 func checkMachine() check {
-	c := check{Name: "machine", Status: "ok", Detail: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())}
+	c := check{Name: "machine", Status: "ok", Detail: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU())}
 	if runtime.NumCPU() < 2 {
 		c.Status, c.Hint = "warn", "with one core the model only runs in the frame's idle time"
 	}
@@ -112,18 +115,21 @@ func checkPriority() check {
 		result <- llamacpp.LowerThread()
 	}()
 	if err := <-result; err != nil {
-		return check{"priority", "warn", err.Error(), "the model's threads will compete with the game's; windows still hold them back"}
+		return check{"priority", "warn", err.Error(),
+			"the model's threads will compete with the game's; windows still hold them back"}
 	}
 	return check{"priority", "ok", "threads can be given the lowest priority", ""}
 }
 
 func checkCache(root string) check {
 	if err := os.MkdirAll(root, 0o755); err != nil {
-		return check{"cache", "warn", err.Error(), "set LULL_CACHE to a folder that can be written; what is there can still be used"}
+		return check{"cache", "warn", err.Error(),
+			"set LULL_CACHE to a folder that can be written; what is there can still be used"}
 	}
 	f, err := os.CreateTemp(root, "doctor-*")
 	if err != nil {
-		return check{"cache", "warn", err.Error(), "set LULL_CACHE to a folder that can be written; what is there can still be used"}
+		return check{"cache", "warn", err.Error(),
+			"set LULL_CACHE to a folder that can be written; what is there can still be used"}
 	}
 	f.Close()
 	os.Remove(f.Name())
@@ -136,7 +142,8 @@ func checkClient(name string, programs ...string) check {
 			return check{name, "ok", path, ""}
 		}
 	}
-	return check{name, "warn", "not found", "only fetching needs it; install it, or bring files of your own with --llama-lib and --model"}
+	return check{name, "warn", "not found",
+		"only fetching needs it; install it, or bring files of your own with --llama-lib and --model"}
 }
 
 func checkDevices() check {
@@ -178,7 +185,8 @@ func (a *app) checkSpeech(ctx context.Context) check {
 	if err != nil {
 		return failed("speech", err)
 	}
-	return check{"speech", "ok", fmt.Sprintf("%s: loaded in %.1f s, first word after %.2f s, said %q", r.Model.Info().Name,
+	return check{"speech", "ok", fmt.Sprintf("%s: loaded in %.1f s, first word after %.2f s, said %q",
+		r.Model.Info().Name,
 		loaded.Seconds(), usage.TTFT.Seconds(), text), ""}
 }
 

@@ -48,7 +48,8 @@ is at least --min-agreement; else the exit code is 3.`,
 	c.Flags().StringVar(&f.text, "text", "", "text `FILE`; without it a page that comes with lull")
 	c.Flags().IntVar(&f.window, "window", quantWindow, "tokens scored together; the first quarter is context only")
 	c.Flags().Float64Var(&f.maxRatio, "max-ratio", 1.05, "perplexity of B over that of A, at most")
-	c.Flags().Float64Var(&f.minAgree, "min-agreement", 0.8, "share of positions where both choose the same token, at least")
+	c.Flags().Float64Var(&f.minAgree, "min-agreement", 0.8,
+		"share of positions where both choose the same token, at least")
 	return c
 }
 
@@ -78,7 +79,7 @@ func (a *app) quantCheck(ctx context.Context, nameA, nameB string, f quantFlags)
 		}
 	}
 	if len(best[0]) != len(best[1]) || len(tokens[0]) != len(tokens[1]) {
-		return fmt.Errorf("%s makes %d tokens of the text and %s %d: they have different vocabularies and can't be compared",
+		return fmt.Errorf("%s makes %d tokens of the text and %s %d: they have different vocabularies",
 			nameA, len(tokens[0]), nameB, len(tokens[1]))
 	}
 	same := 0
@@ -98,7 +99,7 @@ func (a *app) quantCheck(ctx context.Context, nameA, nameB string, f quantFlags)
 	a.ui.printf("perplexity  %.3f  %s\n            %.3f  %s (%+.1f %%)\nsame choice %.1f %% of %d tokens\n",
 		ppl[0], nameA, ppl[1], nameB, 100*(ppl[1]/ppl[0]-1), 100*agreement, len(best[0]))
 	if !ok {
-		return objectivef("%s differs too much from %s: perplexity × %.3f (at most %.3f), same choice %.3f (at least %.3f)",
+		return objectivef("%s differs too much from %s: perplexity × %.3f (at most %.3f), same choice %.3f (least %.3f)",
 			nameB, nameA, ppl[1]/ppl[0], f.maxRatio, agreement, f.minAgree)
 	}
 	return nil

@@ -120,7 +120,8 @@ func Engine(ctx context.Context, cfg Config) (Report, error) {
 		}
 	}()
 	for _, c := range list {
-		opt := llamacpp.Options{Clock: clock, Admit: cfg.Admit, Context: 1024, MaxSequences: 1, MaxBatch: 256, Threads: c.threads}
+		opt := llamacpp.Options{Clock: clock, Admit: cfg.Admit, Context: 1024, MaxSequences: 1, MaxBatch: 256,
+			Threads: c.threads}
 		c.options(&opt)
 		var err error
 		if c.model, err = llamacpp.Open(ctx, cfg.Model, opt); err != nil {

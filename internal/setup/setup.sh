@@ -20,7 +20,8 @@ pip:python3-pip python3-pip fetches models" ;;
 # here PROGRAM: true if it can be used. pip may come with python3 or alone.
 here() {
     case "$1" in
-    pip:*) python3 -m pip --version >/dev/null 2>&1 || command -v pip3 >/dev/null 2>&1 || command -v pip >/dev/null 2>&1 ;;
+    pip:*) python3 -m pip --version >/dev/null 2>&1 || command -v pip3 >/dev/null 2>&1 ||
+        command -v pip >/dev/null 2>&1 ;;
     cc:*) echo '#include <stdlib.h>
 int main(void) { return 0; }' | cc -x c - -o /dev/null 2>/dev/null ;;
     *) command -v "$1" >/dev/null 2>&1 ;;

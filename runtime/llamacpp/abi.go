@@ -72,7 +72,8 @@ func checkFields(which string, p unsafe.Pointer, fields []abiField) error {
 			got = *(*uint64)(at)
 		}
 		if got != f.want {
-			return fmt.Errorf("%s parameter %s at offset %#x is %#x by default, want %#x", which, f.name, f.offset, got, f.want)
+			return fmt.Errorf("%s parameter %s at offset %#x is %#x by default, want %#x", which, f.name, f.offset,
+				got, f.want)
 		}
 	}
 	return nil

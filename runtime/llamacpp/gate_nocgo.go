@@ -3,9 +3,7 @@
 package llamacpp
 
 import (
-	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,7 +202,8 @@ func (h *hook) finish(last int) {
 	first := min(h.done+1, last)
 	if len(h.samples) < cap(h.samples) {
 		h.samples = append(h.samples, llm.LayerSample{
-			First: int16(first), Last: int16(last), Width: int16(h.width), Threads: int16(h.threads), Duration: d, Switched: switched,
+			First: int16(first), Last: int16(last), Width: int16(h.width), Threads: int16(h.threads), Duration: d,
+			Switched: switched,
 		})
 	}
 	if !switched {
@@ -387,9 +386,4 @@ func takeLog() string {
 	s := log.text.String()
 	log.text.Reset()
 	return s
-}
-
-// admitC has no C to call here.
-func admitC(int64, int64, llm.Window, time.Duration, bool) (llm.Verdict, int64) {
-	panic(errors.New("llamacpp: built without cgo on " + runtime.GOOS))
 }

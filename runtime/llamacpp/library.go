@@ -64,7 +64,7 @@ func checkFiles(dir string) error {
 		info, err := os.Stat(file)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			return fmt.Errorf("llamacpp: %s: %w; run 'lull assets fetch', or name the folder that holds it with --llama-lib",
+			return fmt.Errorf("llamacpp: %s: %w; run 'lull assets fetch', or name its folder with --llama-lib",
 				file, ErrLibraryMissing)
 		case err != nil:
 			return fmt.Errorf("llamacpp: %w: %w", ErrLibraryMissing, err)

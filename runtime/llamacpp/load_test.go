@@ -25,7 +25,8 @@ func TestBadModelFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arch := bytes.Replace(good[:1<<20], []byte("\x05\x00\x00\x00\x00\x00\x00\x00llama"), []byte("\x05\x00\x00\x00\x00\x00\x00\x00lluma"), 1)
+	arch := bytes.Replace(good[:1<<20], []byte("\x05\x00\x00\x00\x00\x00\x00\x00llama"),
+		[]byte("\x05\x00\x00\x00\x00\x00\x00\x00lluma"), 1)
 	dir := t.TempDir()
 	for _, c := range []struct {
 		name, says string
@@ -52,7 +53,8 @@ func TestBadModelFiles(t *testing.T) {
 			t.Errorf("%s: loaded", c.name)
 			continue
 		}
-		if !errors.Is(err, ErrModelFile) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.name) {
+		if !errors.Is(err, ErrModelFile) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(),
+			c.name) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		os.Remove(path)
@@ -158,11 +160,17 @@ func TestLibraries(t *testing.T) {
 		t.Errorf("empty folder: %v\n%s", err, out)
 	}
 	for name, spoil := range map[string]func(dir string) error{
-		"cut short": func(dir string) error { return os.WriteFile(libraryFile(dir, "llama"), make([]byte, 100), 0o600) },
+		"cut short": func(dir string) error {
+			return os.WriteFile(libraryFile(dir, "llama"), make([]byte, 100),
+				0o600)
+		},
 		"not a library": func(dir string) error {
 			return os.WriteFile(libraryFile(dir, "llama"), bytes.Repeat([]byte("text "), 2000), 0o600)
 		},
-		"another library": func(dir string) error { return linkFile(libraryFile(library, "ggml-base"), libraryFile(dir, "llama")) },
+		"another library": func(dir string) error {
+			return linkFile(libraryFile(library, "ggml-base"),
+				libraryFile(dir, "llama"))
+		},
 	} {
 		dir := t.TempDir()
 		copyLibrary(t, library, dir, "llama")

@@ -36,7 +36,8 @@ func runScenario(t *testing.T, name string, env ...string) (string, error) {
 // same few lines for the real thing.
 func admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool) (llm.Verdict, int64) {
 	sw := scheduler.Window{
-		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close), Pause: w.Pause,
+		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close),
+		Pause:   w.Pause,
 		Expires: scheduler.Instant(w.Expires),
 	}
 	v, until := scheduler.Admit(scheduler.Instant(now), scheduler.Instant(lastEnd), sw, next, tentative)

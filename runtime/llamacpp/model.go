@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -137,7 +138,8 @@ func Open(ctx context.Context, path string, opt Options) (*Model, error) {
 func checkModelFile(path string) (fingerprint, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return fingerprint{}, fmt.Errorf("llamacpp: %w: %w; name another with --model, or run 'lull assets fetch'", ErrModelFile, err)
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %w; name another with --model, or run 'lull assets fetch'",
+			ErrModelFile, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -145,14 +147,15 @@ func checkModelFile(path string) (fingerprint, error) {
 		return fingerprint{}, fmt.Errorf("llamacpp: %w: %w", ErrModelFile, err)
 	}
 	if !info.Mode().IsRegular() {
-		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s is no regular file; a model is one .gguf file", ErrModelFile, path)
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s is no regular file; a model is one .gguf file",
+			ErrModelFile, path)
 	}
 	if info.Size() == 0 {
 		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s is empty; download it again", ErrModelFile, path)
 	}
 	var magic [4]byte
 	if _, err := f.ReadAt(magic[:], 0); err != nil || string(magic[:]) != "GGUF" {
-		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s begins with %q, a GGUF file with \"GGUF\"; convert the model to GGUF",
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s begins with %q, not with \"GGUF\"; convert it to GGUF",
 			ErrModelFile, path, magic)
 	}
 	return fingerprintOf(f, info.Size())
@@ -178,9 +181,7 @@ func (m *Model) loadWeights(ctx context.Context, path string, device Device) err
 		done <- err
 	}()
 	err := m.watch(ctx, l, done)
-	if len(devices) == 0 {
-		panic("llamacpp: devices must outlive the load") // keeps the slice reachable
-	}
+	runtime.KeepAlive(devices)
 	switch {
 	case ctx.Err() != nil:
 		if m.handle != 0 {
@@ -283,7 +284,8 @@ func (m *Model) makeContext(device Device) (err error) {
 	}
 	takeLog()
 	if m.ctx, err = llama.InitFromModel(m.handle, p); err != nil {
-		return fmt.Errorf("llamacpp: %w: no context of %d × %d tokens: %s", ErrModelFile, o.MaxSequences, o.Context, orUnknown(lastLog()))
+		return fmt.Errorf("llamacpp: %w: no context of %d × %d tokens: %s", ErrModelFile, o.MaxSequences, o.Context,
+			orUnknown(lastLog()))
 	}
 	if m.memory, err = llama.GetMemory(m.ctx); err != nil {
 		return fmt.Errorf("llamacpp: %s: %w", m.info.Name, err)

@@ -32,7 +32,8 @@ func TestKindsByName(t *testing.T) {
 	for _, c := range []struct {
 		registry, id string
 		want         Kind
-	}{{"HTP", "HTP0", NPU}, {"OpenVINO", "OPENVINO_NPU", NPU}, {"CANN", "CANN0", NPU}, {"Vulkan", "Vulkan0", GPU}, {"CUDA", "CUDA0", GPU}} {
+	}{{"HTP", "HTP0", NPU}, {"OpenVINO", "OPENVINO_NPU", NPU}, {"CANN", "CANN0", NPU}, {"Vulkan", "Vulkan0", GPU},
+		{"CUDA", "CUDA0", GPU}} {
 		if got := kindOf(1, c.registry, c.id); got != c.want {
 			t.Errorf("%s %s is %s, want %s", c.registry, c.id, got, c.want)
 		}
@@ -196,7 +197,8 @@ func TestEmbedder(t *testing.T) {
 		}
 		return sum
 	}
-	sword, blade, soup := embed("He forged a sharp sword."), embed("She made a keen blade."), embed("Boil the carrots for soup.")
+	sword, blade, soup := embed("He forged a sharp sword."), embed("She made a keen blade."),
+		embed("Boil the carrots for soup.")
 	if near, far := dot(sword, blade), dot(sword, soup); near <= far || math.Abs(dot(sword, sword)-1) > 1e-3 {
 		t.Errorf("sword·blade %.3f, sword·soup %.3f, sword·sword %.3f", near, far, dot(sword, sword))
 	}

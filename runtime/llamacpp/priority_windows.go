@@ -37,7 +37,8 @@ func LowerThread() error {
 		return nil // before Windows 8: priority alone
 	}
 	eco := powerThrottling{throttlingVersion, throttleExecutionSpeed, throttleExecutionSpeed}
-	ok, _, err := setThreadInformation.Call(self, threadPowerThrottling, uintptr(unsafe.Pointer(&eco)), unsafe.Sizeof(eco))
+	ok, _, err := setThreadInformation.Call(self, threadPowerThrottling, uintptr(unsafe.Pointer(&eco)),
+		unsafe.Sizeof(eco))
 	if ok == 0 {
 		return fmt.Errorf("llamacpp: SetThreadInformation: %w", err)
 	}

@@ -69,9 +69,11 @@ func writtenShare(src, dst string) float64 {
 // window is context only. It returns the number of tokens scored too, and calls
 // each with the best token at every scored position, so that two models can be
 // compared token by token. The window must not be longer than Options.MaxOutputs.
-func (m *Model) Perplexity(ctx context.Context, tokens []llm.Token, window int, each func(best llm.Token)) (float64, int, error) {
+func (m *Model) Perplexity(ctx context.Context, tokens []llm.Token, window int, each func(best llm.Token)) (float64,
+	int, error) {
 	if window < 8 || window > min(m.opt.MaxBatch, m.opt.MaxOutputs) {
-		return 0, 0, fmt.Errorf("llamacpp: perplexity window %d, want 8…%d: %w", window, min(m.opt.MaxBatch, m.opt.MaxOutputs), llm.ErrRequest)
+		return 0, 0, fmt.Errorf("llamacpp: perplexity window %d, want 8…%d: %w", window, min(m.opt.MaxBatch,
+			m.opt.MaxOutputs), llm.ErrRequest)
 	}
 	s, err := m.NewSequence()
 	if err != nil {

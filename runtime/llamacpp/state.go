@@ -98,7 +98,8 @@ func (s *sequence) Load(state []byte) error {
 	n := llama.StateSeqSetData(s.model.ctx, payload, s.ids[0])
 	if n != uint64(len(payload)) || !s.holds(len(tokens)) {
 		llama.MemorySeqRm(s.model.memory, s.ids[0], -1, -1)
-		return fmt.Errorf("llamacpp: llama.cpp took %d of %d bytes (%s): %w", n, len(payload), orUnknown(lastLog()), llm.ErrState)
+		return fmt.Errorf("llamacpp: llama.cpp took %d of %d bytes (%s): %w", n, len(payload), orUnknown(lastLog()),
+			llm.ErrState)
 	}
 	s.tokens = append(s.tokens, tokens...)
 	return nil

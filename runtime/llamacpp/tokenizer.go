@@ -3,7 +3,6 @@ package llamacpp
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
 
@@ -22,9 +21,8 @@ func (m *Model) Tokenize(dst []llm.Token, text string, markup bool) ([]llm.Token
 	if text == "" {
 		return dst, nil
 	}
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
+	// A NUL would end the string in C, and the rest would become no text at all.
+	text = strings.ReplaceAll(llm.ValidText(text), "\x00", "\uFFFD")
 	for _, t := range llama.Tokenize(m.vocab, text, false, markup) {
 		dst = append(dst, llm.Token(t))
 	}
@@ -73,7 +71,8 @@ func (m *Model) RenderChat(turns []llm.Turn, reply bool) ([]llm.Segment, error) 
 		switch t.Role {
 		case llm.System, llm.User, llm.Assistant:
 		default:
-			return nil, fmt.Errorf("llamacpp: turn %d: role %q, want system, user or assistant: %w", i, t.Role, llm.ErrRequest)
+			return nil, fmt.Errorf("llamacpp: turn %d: role %q, want system, user or assistant: %w", i, t.Role,
+				llm.ErrRequest)
 		}
 		messages[i] = llama.NewChatMessage(string(t.Role), marker(i))
 	}
@@ -84,7 +83,7 @@ func (m *Model) RenderChat(turns []llm.Turn, reply bool) ([]llm.Segment, error) 
 		n = llama.ChatApplyTemplate(m.template, messages, reply, buf)
 	}
 	if n < 0 {
-		return nil, fmt.Errorf("llamacpp: the chat template of %s is of a kind that llama.cpp's built-in engine does not know: %w",
+		return nil, fmt.Errorf("llamacpp: llama.cpp's built-in engine does not know the chat template of %s: %w",
 			m.info.Name, ErrModelFile)
 	}
 	return splitRendered(string(buf[:n]), turns)

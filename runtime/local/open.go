@@ -122,7 +122,8 @@ func Derivation(o assets.Options) assets.Derivation {
 // Admit is the scheduler's rule in the engine's types, an llm.AdmitFunc.
 func Admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool) (llm.Verdict, int64) {
 	v, until := scheduler.Admit(scheduler.Instant(now), scheduler.Instant(lastEnd), scheduler.Window{
-		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close), Pause: w.Pause,
+		Gate: scheduler.Gate(w.Mode), Open: scheduler.Instant(w.Open), Close: scheduler.Instant(w.Close),
+		Pause:   w.Pause,
 		Expires: scheduler.Instant(w.Expires),
 	}, next, tentative)
 	return llm.Verdict(v), int64(until)
