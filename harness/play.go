@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -181,7 +182,7 @@ func newHarness(o Options) (*harness, error) {
 		Runs: []Run{}, IdleRates: []IdleRate{}, Policies: map[string]string{}, Objectives: []Verdict{},
 		Setting: Setting{
 			TargetHz: o.Scenario.TargetHz, PeriodMs: float64(grid.Target()) / 1e6, LineMs: float64(o.Scenario.line()) / 1e6,
-			Seconds: t.total().Seconds(), WarmUpS: o.WarmUp.Seconds(), Repeat: o.Repeat,
+			Seconds: math.Round(t.total().Seconds()*1e6) / 1e6, WarmUpS: o.WarmUp.Seconds(), Repeat: o.Repeat,
 			Preset: o.Tuning.Preset.String(), Without: o.Tuning.Without.String(),
 			Collector: "off while measuring, run between the runs; gc_count says if it came back",
 		},

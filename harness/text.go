@@ -75,7 +75,7 @@ func newTable(header ...any) table.Writer {
 
 func (r *Report) setting() string {
 	s := r.Setting
-	text := fmt.Sprintf("frames of %.2f ms on a grid of %.2f ms, %g s each after a warm-up of %g s, %d time(s), seed %d",
+	text := fmt.Sprintf("frames of %.2f ms on a grid of %.2f ms, %.4g s each after a warm-up of %.4g s, %d time(s), seed %d",
 		s.PeriodMs, s.LineMs, s.Seconds, s.WarmUpS, s.Repeat, r.Seed)
 	if s.Without != "" {
 		text += ", without " + s.Without

@@ -200,7 +200,7 @@ func (a *app) harnessWrite(r *harness.Report, f harnessFlags, csv []byte) error 
 		if err := writeReportFile(f.csv, csv); err != nil {
 			return err
 		}
-		a.ui.notef("frames in %s: lull frames %s --target-hz %g", f.csv, f.csv, 1000/r.Setting.PeriodMs)
+		a.ui.notef("frames in %s: lull frames %s --target-hz %.6g", f.csv, f.csv, 1000/r.Setting.PeriodMs)
 	}
 	if f.json == toStandardOutput {
 		return a.ui.object(r)
