@@ -123,35 +123,40 @@ func (g *SoftGate) Pass(lastEnd int64, next time.Duration, tentative bool) (wait
 	}
 }
 
-// PlainAdmit is the rule of a gate that no scheduler feeds: it takes the window
-// literally, and knows no floor and no back-off. Tentative work stops where
-// other work would wait.
+// PlainAdmit is the rule at the gate for who can't import the scheduler: the
+// same as scheduler.Admit, held to it by a test in package local. What it
+// answers about tentative work, shut windows and expiry stands there.
 func PlainAdmit(now, lastEnd int64, w Window, next time.Duration, tentative bool) (Verdict, int64) {
-	until := Forever
-	if w.Expires != 0 {
-		until = w.Expires
+	expires := w.Expires
+	if expires == 0 {
+		expires = Forever
 	}
-	if w.Mode == GateFree || now >= until && until != Forever {
+	if w.Mode == GateFree || now >= expires && expires != Forever {
 		return Go, 0
 	}
 	switch w.Mode {
 	case GatePaced:
-		rested := lastEnd + int64(w.Pause)
-		if now >= rested {
+		until := lastEnd + int64(w.Pause)
+		if w.Pause > 0 && until < lastEnd {
+			until = Forever
+		}
+		if w.Pause < 0 && until > lastEnd {
+			until = -Forever - 1
+		}
+		if now >= until {
 			return Go, 0
 		}
-		return Wait, min(until, rested) // a pause is short: a draft may wait for it
+		return Wait, min(until, expires)
 	case GateWindow:
-		switch {
-		case w.Close <= w.Open: // shut
-		case now < w.Open:
-			until = min(until, w.Open)
-		case now < w.Close && w.Close-now >= int64(next):
+		if now < w.Open {
+			return Wait, min(w.Open, expires)
+		}
+		if now <= w.Close && uint64(w.Close)-uint64(now) >= uint64(max(next, 0)) {
 			return Go, 0
 		}
 	}
 	if tentative {
 		return Stop, 0
 	}
-	return Wait, until
+	return Wait, expires
 }
