@@ -14,19 +14,20 @@ var definitions = []metrics.Definition{
 		Text: "Tokens chosen for replies (end tokens included) per second of measured time, loading left out.",
 	}, {
 		Name: "ttft_ms", Unit: "ms", Source: "lull",
-		Text: "From Submit to the first chosen token, waiting in the queue included, of all replies that ended in the " +
-			"measured time or were cut off by its end after their first token.",
+		Text: "From Submit to the first chosen token, waiting in the queue included, of all replies that ended " +
+			"in the measured time or were cut off by its end after their first token.",
 	}, {
 		Name: "game_thread_us", Unit: "µs a frame", Source: "lull",
-		Text: "Time that lull's calls take on the game thread: SetPhase, FrameBegin, FrameTimings, FrameEnd, Poll and " +
-			"Submit. It is part of the frame's work. Null where there is no model.",
+		Text: "Time that lull's calls take on the game thread: SetPhase, FrameBegin, FrameTimings, FrameEnd, " +
+			"Poll and Submit. It is part of the frame's work. Null where there is no model.",
 	}, {
 		Name: "game_thread_cpu_us", Unit: "µs a frame", Source: "lull",
-		Text: "Of game_thread_us, the time in which the game thread had a core: the rest is another thread's doing.",
+		Text: "Of game_thread_us, the time in which the game thread had a core: the rest is another thread's " +
+			"doing.",
 	}, {
 		Name: "idle_tokens_per_s", Unit: "1/s", Source: "lull",
-		Text: "Best of llama.cpp with one thread and with all, as it comes and on a pool that does not poll, without a " +
-			"game, for idle_seconds each, in the same run.",
+		Text: "Best of llama.cpp with one thread and with all, as it comes and on a pool that does not poll, " +
+			"without a game, for idle_seconds each, in the same run.",
 	}, {
 		Name: "idle_share", Unit: "fraction of all cores", Source: "lull",
 		Text: "1 - CPU time of this process / (wall time · cores) in the native runs: what the game leaves.",
@@ -39,21 +40,22 @@ var definitions = []metrics.Definition{
 		Name: "idle_rate_share", Unit: "fraction", Source: "lull", Text: "tokens_per_s of idle_tokens_per_s.",
 	}, {
 		Name: "shares", Unit: "fraction of time", Source: "lull",
-		Text: "What the model did: computing (prefill, decode, verify, draft), pausing between layers (sleep), waiting " +
-			"for a frame's idle time (window_wait), standing before a closed gate (closed). A wait during which the gate " +
-			"changed is split by how long each mode stood. The rest is time without work.",
+		Text: "What the model did: computing (prefill, decode, verify, draft), pausing between layers (sleep), " +
+			"waiting for a frame's idle time (window_wait), standing before a closed gate (closed). A wait " +
+			"during which the gate changed is split by how long each mode stood. The rest is time without " +
+			"work.",
 	}, {
 		Name: "contention", Unit: "ratio", Source: "SERENO",
-		Text: "(T - T0)/T0 of single layers of decode batches, T0 being the median without a game for the same width and " +
-			"threads (else the fastest twentieth of the run). Layers that were preempted do not count. Null where " +
-			"the policy has no layer gate.",
+		Text: "(T - T0)/T0 of single layers of decode batches, T0 being the median without a game for the same " +
+			"width and threads (else the fastest twentieth of the run). Layers that were preempted do not " +
+			"count. Null where the policy has no layer gate.",
 	}, {
 		Name: "reasons", Unit: "fraction of frames", Source: "lull",
 		Text: "Which rule of the scheduler decided. Empty for policies without it.",
 	}, {
 		Name: "wake_up_us", Unit: "µs", Source: "lull",
-		Text: "From a line of the grid to the first instruction of the game thread, of frames that slept before. It is " +
-			"part of the frame's work.",
+		Text: "From a line of the grid to the first instruction of the game thread, of frames that slept before. " +
+			"It is part of the frame's work.",
 	}, {
 		Name: "process_cpu_share", Unit: "fraction of all cores", Source: "getrusage",
 		Text: "CPU time of game and model together.",

@@ -43,8 +43,8 @@ func (f *frameWriter) run(policy string, repeat int, frames []frameRecord) error
 			gpu, gpuWait = exact(r.GPU), exact(0)
 		}
 		if _, err := fmt.Fprintf(f.w, "%s-%d,%d,0x1,Other,1,0,0,Other,Application,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,NA\n",
-			policy, repeat, repeat, exact(r.Start-first), exact(r.Interval), exact(r.Interval-wait), exact(wait), gpu, gpu,
-			gpuWait, exact(r.Interval), exact(wait), exact(r.Interval)); err != nil {
+			policy, repeat, repeat, exact(r.Start-first), exact(r.Interval), exact(r.Interval-wait), exact(wait),
+			gpu, gpu, gpuWait, exact(r.Interval), exact(wait), exact(r.Interval)); err != nil {
 			return fmt.Errorf("harness: write the frames: %w", err)
 		}
 	}

@@ -18,9 +18,10 @@ func idlePolicies() []Policy {
 		counts = append(counts, n)
 	}
 	for _, n := range counts {
-		list = append(list,
-			Policy{Name: fmt.Sprintf("plain-%d", n), Spec: &local.Spec{Plain: true, Threads: n, Steer: local.SteerNone}},
-			Policy{Name: fmt.Sprintf("pool-%d", n), Spec: &local.Spec{Threads: n, Steer: local.SteerNone}})
+		plain := local.Spec{Plain: true, Threads: n, Steer: local.SteerNone}
+		pool := local.Spec{Threads: n, Steer: local.SteerNone}
+		list = append(list, Policy{Name: fmt.Sprintf("plain-%d", n), Spec: &plain},
+			Policy{Name: fmt.Sprintf("pool-%d", n), Spec: &pool})
 	}
 	return list
 }

@@ -88,7 +88,7 @@ func TestFramesFollowEachOther(t *testing.T) {
 			if want := time.Duration(took[i]) - time.Duration(lines)*line; r.Overrun != want {
 				t.Fatalf("frame %d is late by %v, want %v", i, r.Overrun, want)
 			}
-			if r.Interval < time.Duration(lines)*line || r.Overrun > 0 && r.Interval-time.Duration(lines)*line < r.Overrun {
+			if longer := r.Interval - time.Duration(lines)*line; longer < 0 || r.Overrun > 0 && longer < r.Overrun {
 				t.Fatalf("frame %d is shown for %v, late by %v", i, r.Interval, r.Overrun)
 			}
 			at += r.Interval

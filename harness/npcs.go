@@ -54,7 +54,8 @@ type talk struct {
 const maxEvents = 256
 
 func newCast(s *Scenario, t *timeline, rt *local.Runtime, seed uint64) (*cast, error) {
-	c := &cast{engine: rt.Engine, events: make([]llm.Event, 0, maxEvents), byID: map[llm.RequestID]*speaker{}, seed: seed}
+	c := &cast{engine: rt.Engine, events: make([]llm.Event, 0, maxEvents), byID: map[llm.RequestID]*speaker{},
+		seed: seed}
 	for i := range s.NPCs {
 		sp, err := newSpeaker(&s.NPCs[i], t, rt.Model, seed+uint64(i))
 		if err != nil {

@@ -13,7 +13,8 @@ import (
 // Objective is something that a run must show. With Against, the difference to
 // that policy is meant, repeat by repeat.
 type Objective struct {
-	Metric  string  `yaml:"metric" json:"metric"`                       // a key of a run, with dots: overrun_ms.p99, phases.combat.jank_rate
+	// Metric is a key of a run, with dots: overrun_ms.p99, phases.combat.jank_rate.
+	Metric  string  `yaml:"metric" json:"metric"`
 	Policy  string  `yaml:"policy,omitempty" json:"policy,omitempty"`   // empty: lull
 	Against string  `yaml:"against,omitempty" json:"against,omitempty"` // empty: absolute
 	Op      string  `yaml:"op" json:"op"`                               // <= or >=
@@ -95,7 +96,7 @@ func ParseObjectives(file string, text []byte) ([]Objective, error) {
 // Verdict is what became of an objective.
 type Verdict struct {
 	Objective
-	Status string          `json:"status"`           // met, missed, unknown (not measured), skipped (no such policy in the run)
+	Status string          `json:"status"`           // met, missed, unknown (not measured), skipped (not in the run)
 	Value  *float64        `json:"value"`            // the median over the repeats
 	Spread *metrics.Spread `json:"spread"`           // quartiles
 	By     *float64        `json:"missed_by"`        // how far beyond the limit, in the metric's unit

@@ -101,14 +101,21 @@ type span struct {
 	phase      string
 }
 
+// spanGap is what may lie between two frames that follow each other: nothing,
+// but for rounding. A jump of the clock leaves more.
+const spanGap = int64(time.Millisecond)
+
 // spans joins the frames of a run.
 func spans(frames []frameRecord) (list []span) {
 	for i := range frames {
 		f := &frames[i]
 		begin, end := int64(f.Start), int64(f.Start+f.Interval)
-		if n := len(list); n > 0 && list[n-1].gate == f.Gate && list[n-1].phase == f.Frame.Phase && begin-list[n-1].end < 1e6 {
-			list[n-1].end = end
-			continue
+		if n := len(list); n > 0 {
+			last := &list[n-1]
+			if last.gate == f.Gate && last.phase == f.Frame.Phase && begin-last.end < spanGap {
+				last.end = end
+				continue
+			}
 		}
 		list = append(list, span{begin, end, f.Gate, f.Frame.Phase})
 	}

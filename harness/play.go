@@ -181,7 +181,8 @@ func newHarness(o Options) (*harness, error) {
 		Host: Host{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Lull: o.Version},
 		Runs: []Run{}, IdleRates: []IdleRate{}, Policies: map[string]string{}, Objectives: []Verdict{},
 		Setting: Setting{
-			TargetHz: o.Scenario.TargetHz, PeriodMs: float64(grid.Target()) / 1e6, LineMs: float64(o.Scenario.line()) / 1e6,
+			TargetHz: o.Scenario.TargetHz,
+			PeriodMs: float64(grid.Target()) / 1e6, LineMs: float64(o.Scenario.line()) / 1e6,
 			Seconds: math.Round(t.total().Seconds()*1e6) / 1e6, WarmUpS: o.WarmUp.Seconds(), Repeat: o.Repeat,
 			Preset: o.Tuning.Preset.String(), Without: o.Tuning.Without.String(),
 			Collector: "off while measuring, run between the runs; gc_count says if it came back",
@@ -352,17 +353,21 @@ func (h *harness) conclude() {
 			run.LimitShare = &share
 		}
 		if run.OtherCPU != nil && *run.OtherCPU > noisy {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s %d: other processes used %.0f %% of the cores: repeat on a quiet machine",
-				run.Policy, run.Repeat, 100**run.OtherCPU))
+			r.note("%s %d: other processes used %.0f %% of the cores: repeat on a quiet machine",
+				run.Policy, run.Repeat, 100**run.OtherCPU)
 		}
 		if run.Error != "" {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s %d: %d requests failed: %s", run.Policy, run.Repeat, run.Failed, run.Error))
+			r.note("%s %d: %d requests failed: %s", run.Policy, run.Repeat, run.Failed, run.Error)
 		}
 	}
 	r.Summary = summarise(r.Runs, r.Seed)
 	for _, o := range append(append([]Objective(nil), h.o.Scenario.Objectives...), h.o.Objectives...) {
 		r.Objectives = append(r.Objectives, judge(o, r.Runs, r.Seed))
 	}
+}
+
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
 // Failed lists the objectives that the runs do not meet.

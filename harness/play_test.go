@@ -86,7 +86,10 @@ func TestPlay(t *testing.T) {
 		order = append(order, fmt.Sprint(run.Policy, run.Repeat))
 		checkRun(t, run)
 	}
-	want := []string{"native1", "vanilla-11", "lull1", "idle-11", "window-11", "native2", "vanilla-12", "lull2", "idle-12", "window-12"}
+	want := []string{
+		"native1", "vanilla-11", "lull1", "idle-11", "window-11",
+		"native2", "vanilla-12", "lull2", "idle-12", "window-12",
+	}
 	if diff := cmp.Diff(want, order); diff != "" {
 		t.Errorf("order of the runs:\n%s", diff)
 	}
@@ -118,7 +121,8 @@ func checkRun(t *testing.T, run *Run) {
 		t.Errorf("%s: interrupted, or %d frames to warm up", name, run.WarmUpFrames)
 	}
 	if run.Policy == PolicyNative {
-		if run.Tokens != 0 || run.GameThread.P50 != nil || run.TTFT.P50 != nil || len(run.Reasons) != 0 || run.Asked != 0 {
+		if run.Tokens != 0 || run.GameThread.P50 != nil || run.TTFT.P50 != nil || len(run.Reasons) != 0 ||
+			run.Asked != 0 {
 			t.Errorf("native has a model: %+v", run)
 		}
 		return
@@ -226,7 +230,9 @@ func TestPlayFails(t *testing.T) {
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "policy lull") || len(r.Runs) != 1 {
 		t.Errorf("%v, %d runs", err, len(r.Runs))
 	}
-	for _, bad := range []Options{{}, {Scenario: o.Scenario}, {Scenario: o.Scenario, Policies: o.Policies, Repeat: -1}} {
+	for _, bad := range []Options{
+		{}, {Scenario: o.Scenario}, {Scenario: o.Scenario, Policies: o.Policies, Repeat: -1},
+	} {
 		if _, err := Play(t.Context(), bad); err == nil {
 			t.Errorf("%+v was played", bad)
 		}
@@ -266,12 +272,14 @@ func TestReportKeys(t *testing.T) {
 	if err := json.Unmarshal(text, &object); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, "report", object, "scenario seed simulated host idle_tokens_per_s idle_share limit_tokens_per_s runs summary")
+	wants(t, "report", object,
+		"scenario seed simulated host idle_tokens_per_s idle_share limit_tokens_per_s runs summary")
 	wants(t, "host", object["host"], "cpu cores os model llama lull")
 	for _, run := range object["runs"].([]any) {
 		m := run.(map[string]any)
-		wants(t, "run", m, "policy repeat seconds frames jank_rate hitch_ms_per_s big_jank low1_fps overrun_ms frame_ms tokens "+
-			"tokens_per_s ttft_ms replies game_thread_us embeddings shares acceptance contention reasons phases")
+		wants(t, "run", m, "policy repeat seconds frames jank_rate hitch_ms_per_s big_jank low1_fps overrun_ms "+
+			"frame_ms tokens tokens_per_s ttft_ms replies game_thread_us embeddings shares acceptance contention "+
+			"reasons phases")
 		wants(t, "overrun_ms", m["overrun_ms"], "p50 p90 p95 p99")
 		wants(t, "shares", m["shares"], "draft verify sleep window_wait closed")
 		wants(t, "contention", m["contention"], "p50 p95")
@@ -335,13 +343,15 @@ func TestFramesRoundTrip(t *testing.T) {
 	}
 	for i, f := range c.All {
 		if f.FrameTime != rec.frames[i].Interval || f.CPUBusy != min(rec.frames[i].Work, f.FrameTime) {
-			t.Fatalf("frame %d: %v, busy %v: want %v and %v", i, f.FrameTime, f.CPUBusy, rec.frames[i].Interval, rec.frames[i].Work)
+			t.Fatalf("frame %d: %v, busy %v: want %v and %v", i, f.FrameTime, f.CPUBusy, rec.frames[i].Interval,
+				rec.frames[i].Work)
 		}
 		again.Add(metrics.FromCapture(f.Start, f.FrameTime, testPeriod))
 	}
 	got := again.Result()
 	if got.JankRate != run.JankRate || got.AverageFPS != run.AverageFPS || got.Low1FPS != run.Low1FPS {
-		t.Errorf("read back: jank %v, %v fps; played: %v, %v", got.JankRate, got.AverageFPS, run.JankRate, run.AverageFPS)
+		t.Errorf("read back: jank %v, %v fps; played: %v, %v", got.JankRate, got.AverageFPS, run.JankRate,
+			run.AverageFPS)
 	}
 }
 
@@ -398,7 +408,8 @@ func TestSpend(t *testing.T) {
 	if s.run[llm.Prefill] != 30 || s.run[llm.Decode] != 40+45+10 {
 		t.Errorf("computing: %v", s.run)
 	}
-	if s.wait[scheduler.GateWindow] != 20+30+5 || s.wait[scheduler.GatePaced] != 30 || s.wait[scheduler.GateClosed] != 0 {
+	if s.wait[scheduler.GateWindow] != 20+30+5 || s.wait[scheduler.GatePaced] != 30 ||
+		s.wait[scheduler.GateClosed] != 0 {
 		t.Errorf("waiting: %v", s.wait)
 	}
 	if s.tokens["combat"] != 1 || s.tokens["loading"] != 2 {

@@ -35,14 +35,16 @@ const (
 
 // Scenario is a game to play and what is asked of the language model meanwhile.
 type Scenario struct {
-	Name        string      `yaml:"name" json:"name"`
-	Description string      `yaml:"description" json:"description"`
-	TargetHz    float64     `yaml:"target_hz" json:"target_hz"`                       // frames a second that the game wants
-	DisplayHz   float64     `yaml:"display_hz,omitempty" json:"display_hz,omitempty"` // lines of the screen; 0: as the target
-	CapHz       float64     `yaml:"cap_hz,omitempty" json:"cap_hz,omitempty"`         // a limiter's rate below the target; 0: none
-	Phases      []Phase     `yaml:"phases" json:"phases"`
-	NPCs        []NPC       `yaml:"npcs,omitempty" json:"npcs,omitempty"`
-	Objectives  []Objective `yaml:"objectives,omitempty" json:"objectives,omitempty"`
+	Name        string  `yaml:"name" json:"name"`
+	Description string  `yaml:"description" json:"description"`
+	TargetHz    float64 `yaml:"target_hz" json:"target_hz"` // frames a second that the game wants
+	// DisplayHz is the lines of the screen; 0: as the target. CapHz is a
+	// limiter's rate below the target; 0: none.
+	DisplayHz  float64     `yaml:"display_hz,omitempty" json:"display_hz,omitempty"`
+	CapHz      float64     `yaml:"cap_hz,omitempty" json:"cap_hz,omitempty"`
+	Phases     []Phase     `yaml:"phases" json:"phases"`
+	NPCs       []NPC       `yaml:"npcs,omitempty" json:"npcs,omitempty"`
+	Objectives []Objective `yaml:"objectives,omitempty" json:"objectives,omitempty"`
 
 	folder string // where the paths of captures begin
 }
@@ -284,7 +286,8 @@ func (s *Scenario) WithSeconds(seconds float64) (*Scenario, error) {
 		}
 	}
 	if seconds*c.rate() > maxFrames {
-		return nil, fmt.Errorf("%w: %v seconds at %v Hz are more than %d frames", ErrScenario, seconds, c.rate(), maxFrames)
+		return nil, fmt.Errorf("%w: %v seconds at %v Hz are more than %d frames", ErrScenario, seconds, c.rate(),
+			maxFrames)
 	}
 	return &c, nil
 }

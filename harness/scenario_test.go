@@ -70,30 +70,34 @@ const minimal = "name: x\ndescription: y\ntarget_hz: 60\nphases:\n  - {phase: co
 
 func TestScenarioErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":         {"", "x.yaml: "},
-		"no mapping":    {"- 1\n", "x.yaml:1:"},
-		"unknown key":   {minimal + "colour: red\n", `x.yaml:6:1: unknown field "colour"`},
-		"twice":         {minimal + "name: z\n", "x.yaml:6:1: "},
-		"wrong type":    {strings.Replace(minimal, "60", "fast", 1), "x.yaml:3:12: "},
-		"range":         {strings.Replace(minimal, "60", "0", 1), "x.yaml:3:12: target_hz: 0: want 0.2 … 1000"},
-		"not a number":  {strings.Replace(minimal, "60", ".nan", 1), "x.yaml:3:12: target_hz: NaN"},
-		"phase":         {strings.Replace(minimal, "combat", "fight", 1), `phases[0].phase: "fight" is no phase`},
-		"no phases":     {"name: x\ndescription: y\ntarget_hz: 60\nphases: []\n", "x.yaml:4:9: phases: 0: want 1 … 64"},
-		"missing":       {"description: y\ntarget_hz: 60\n", "name: missing or empty"},
-		"half a load":   {strings.Replace(minimal, "3}", "3, load: {cpu_ms: 3}}", 1), "workers 0 and cpu_ms 3"},
-		"jitter":        {strings.Replace(minimal, "3}", "3, load: {workers: 1, cpu_ms: 3, jitter: 1}}", 1), "jitter: 1: want"},
-		"fill alone":    {strings.Replace(minimal, "3}", "3, load: {fill: 0.6}}", 1), "scale and fill are for a trace"},
-		"too long":      {strings.Replace(minimal, "3}", "86400}\n  - {phase: menu, seconds: 86400}", 1), "more than 4194304 frames"},
-		"alias":         {minimal + "npcs: &a []\n", "anchors"},
-		"brackets":      {strings.Repeat("[", 40), "brackets"},
-		"not UTF-8":     {"name: \xff\n", "UTF-8"},
-		"npc ways":      {minimal + "npcs:\n  - {name: a, ask: [b]}\n", `"a" is asked in 0 ways`},
-		"npc two ways":  {minimal + "npcs:\n  - {name: a, ask: [b], continuous: true, every_s: 3}\n", "in 2 ways"},
-		"npc time":      {minimal + "npcs:\n  - {name: a, ask: [b], at_s: [2, 1]}\n", "npcs[0].at_s[1]: 1: want 2 … 3"},
-		"npc late":      {minimal + "npcs:\n  - {name: a, ask: [b], at_s: [4]}\n", "at_s[0]: 4: want 0 … 3"},
-		"npc twice":     {minimal + "npcs:\n  - {name: a, ask: [b], every_s: 3}\n  - {name: a, ask: [b], every_s: 3}\n", "twice"},
-		"operator":      {minimal + "objectives:\n  - {metric: a, op: '<', limit: 3}\n", `op: "<": want <= or >=`},
-		"no policy":     {minimal + "objectives:\n  - {metric: a, op: '<=', policy: best, limit: 3}\n", `"best" is no policy`},
+		"empty":        {"", "x.yaml: "},
+		"no mapping":   {"- 1\n", "x.yaml:1:"},
+		"unknown key":  {minimal + "colour: red\n", `x.yaml:6:1: unknown field "colour"`},
+		"twice":        {minimal + "name: z\n", "x.yaml:6:1: "},
+		"wrong type":   {strings.Replace(minimal, "60", "fast", 1), "x.yaml:3:12: "},
+		"range":        {strings.Replace(minimal, "60", "0", 1), "x.yaml:3:12: target_hz: 0: want 0.2 … 1000"},
+		"not a number": {strings.Replace(minimal, "60", ".nan", 1), "x.yaml:3:12: target_hz: NaN"},
+		"phase":        {strings.Replace(minimal, "combat", "fight", 1), `phases[0].phase: "fight" is no phase`},
+		"no phases":    {"name: x\ndescription: y\ntarget_hz: 60\nphases: []\n", "x.yaml:4:9: phases: 0: want 1 … 64"},
+		"missing":      {"description: y\ntarget_hz: 60\n", "name: missing or empty"},
+		"half a load":  {strings.Replace(minimal, "3}", "3, load: {cpu_ms: 3}}", 1), "workers 0 and cpu_ms 3"},
+		"jitter": {strings.Replace(minimal, "3}", "3, load: {workers: 1, cpu_ms: 3, jitter: 1}}", 1),
+			"jitter: 1: want"},
+		"fill alone": {strings.Replace(minimal, "3}", "3, load: {fill: 0.6}}", 1), "scale and fill are for a trace"},
+		"too long": {strings.Replace(minimal, "3}", "86400}\n  - {phase: menu, seconds: 86400}", 1),
+			"more than 4194304 frames"},
+		"alias":        {minimal + "npcs: &a []\n", "anchors"},
+		"brackets":     {strings.Repeat("[", 40), "brackets"},
+		"not UTF-8":    {"name: \xff\n", "UTF-8"},
+		"npc ways":     {minimal + "npcs:\n  - {name: a, ask: [b]}\n", `"a" is asked in 0 ways`},
+		"npc two ways": {minimal + "npcs:\n  - {name: a, ask: [b], continuous: true, every_s: 3}\n", "in 2 ways"},
+		"npc time":     {minimal + "npcs:\n  - {name: a, ask: [b], at_s: [2, 1]}\n", "npcs[0].at_s[1]: 1: want 2 … 3"},
+		"npc late":     {minimal + "npcs:\n  - {name: a, ask: [b], at_s: [4]}\n", "at_s[0]: 4: want 0 … 3"},
+		"npc twice": {minimal + "npcs:\n  - {name: a, ask: [b], every_s: 3}\n" +
+			"  - {name: a, ask: [b], every_s: 3}\n", "twice"},
+		"operator": {minimal + "objectives:\n  - {metric: a, op: '<', limit: 3}\n", `op: "<": want <= or >=`},
+		"no policy": {minimal + "objectives:\n  - {metric: a, op: '<=', policy: best, limit: 3}\n",
+			`"best" is no policy`},
 		"display":       {minimal + "display_hz: 30\n", "display_hz: 30: want 60 … 1000"},
 		"trace and cpu": {strings.Replace(minimal, "3}", "3, load: {trace: a.csv, cpu_ms: 3}}", 1), "the capture says"},
 	} {
@@ -129,7 +133,8 @@ func TestLoadScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := newTimeline(s, 1); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "phase 1 (combat)") {
+	_, _, err = newTimeline(s, 1)
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "phase 1 (combat)") {
 		t.Errorf("no capture: %v", err)
 	}
 	csv := "Application,CPUStartTime,FrameTime,CPUBusy,CPUWait\na,0,10,4,6\na,10,10,4,6\n"
@@ -186,7 +191,8 @@ func TestObjectivesFile(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].policy() != PolicyLull {
 		t.Errorf("%+v, %v", list, err)
 	}
-	for _, bad := range []string{"", "objectives: []\n", "name: x\n", "objectives:\n  - {metric: .a, op: '<=', limit: 0}\n"} {
+	for _, bad := range []string{"", "objectives: []\n", "name: x\n",
+		"objectives:\n  - {metric: .a, op: '<=', limit: 0}\n"} {
 		if _, err := ParseObjectives("slo.yaml", []byte(bad)); !errors.Is(err, ErrScenario) {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -234,7 +234,8 @@ func (c Check) noticed(hook func(int, *fakeClock)) Check {
 	case r.Unusable["clock-jump"] != 1:
 		return c.failed("unusable frames: %v, want one clock-jump", r.Unusable)
 	case r.Frames != testFrames-1 || r.JankRate != 0 || r.HitchMsPerS != 0:
-		return c.failed("%d frames, jank_rate %v, hitch %v: the jump got into the numbers", r.Frames, r.JankRate, r.HitchMsPerS)
+		return c.failed("%d frames, jank_rate %v, hitch %v: the jump got into the numbers", r.Frames, r.JankRate,
+			r.HitchMsPerS)
 	}
 	return c.passed("one frame named clock-jump, the other %d unharmed", r.Frames)
 }

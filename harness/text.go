@@ -75,8 +75,8 @@ func newTable(header ...any) table.Writer {
 
 func (r *Report) setting() string {
 	s := r.Setting
-	text := fmt.Sprintf("frames of %.2f ms on a grid of %.2f ms, %.4g s each after a warm-up of %.4g s, %d time(s), seed %d",
-		s.PeriodMs, s.LineMs, s.Seconds, s.WarmUpS, s.Repeat, r.Seed)
+	text := fmt.Sprintf("frames of %.2f ms on a grid of %.2f ms, %.4g s each after a warm-up of %.4g s, "+
+		"%d time(s), seed %d", s.PeriodMs, s.LineMs, s.Seconds, s.WarmUpS, s.Repeat, r.Seed)
 	if s.Without != "" {
 		text += ", without " + s.Without
 	}
@@ -159,7 +159,9 @@ func (r *Report) phaseTable() table.Writer {
 		return nil
 	}
 	order := phaseNames()
-	slices.SortFunc(phases, func(a, b string) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
+	slices.SortFunc(phases, func(a, b string) int {
+		return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
+	})
 	t := newTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s")
 	for _, name := range r.order() {
 		for _, phase := range phases {
@@ -178,7 +180,8 @@ func (r *Report) phaseTable() table.Writer {
 				label += " (not in the totals)"
 			}
 			t.AppendRow(table.Row{
-				name, label, fmt.Sprintf("%.0f", metrics.Quartiles(n).Median), spread(metrics.Quartiles(late), 100, "%.2f", " %"),
+				name, label, fmt.Sprintf("%.0f", metrics.Quartiles(n).Median),
+				spread(metrics.Quartiles(late), 100, "%.2f", " %"),
 				spread(metrics.Quartiles(hitch), 1, "%.1f", ""), spread(metrics.Quartiles(rate), 1, "%.1f", ""),
 			})
 		}
@@ -191,7 +194,8 @@ func (r *Report) limit() string {
 	case r.IdleRate == nil:
 		return "no model ran without a game, so there is no limit to compare with"
 	case r.Limit == nil:
-		return fmt.Sprintf("without a game: %.1f tokens/s; native was not played, so the limit is not known", *r.IdleRate)
+		return fmt.Sprintf("without a game: %.1f tokens/s; native was not played, so the limit is not known",
+			*r.IdleRate)
 	}
 	return fmt.Sprintf("limit: %.1f tokens/s without a game × %.0f %% of the cores idle = %.1f tokens/s",
 		*r.IdleRate, 100**r.IdleShare, *r.Limit)
@@ -250,7 +254,8 @@ func (r *Report) scatter() []string {
 		}
 		out = append(out, strings.TrimRight(label+"│"+string(row), " "))
 	}
-	out = append(out, "   late   └"+strings.Repeat("─", plotWidth-1), fmt.Sprintf("         0 tokens/s%*.1f", plotWidth-9, most))
+	out = append(out, "   late   └"+strings.Repeat("─", plotWidth-1),
+		fmt.Sprintf("         0 tokens/s%*.1f", plotWidth-9, most))
 	legend := ""
 	for i, name := range names {
 		legend += fmt.Sprintf("  %c %s", letter(i), name)

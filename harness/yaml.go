@@ -94,7 +94,8 @@ func decode(file string, text []byte, v any, check func() []problem) (err error)
 		return placed(file, err)
 	}
 	if len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
-		return &FileError{File: file, Message: fmt.Sprintf("%d documents with something in them, want one", len(tree.Docs))}
+		return &FileError{File: file, Message: fmt.Sprintf("%d documents with something in them, want one",
+			len(tree.Docs))}
 	}
 	body := tree.Docs[0].Body
 	var plain plainOnly
@@ -170,7 +171,8 @@ func tangled(text []byte) *FileError {
 		}
 		switch {
 		case depth > maxBrackets:
-			return &FileError{Line: line, Column: column, Message: fmt.Sprintf("more than %d brackets are open", maxBrackets)}
+			return &FileError{Line: line, Column: column, Message: fmt.Sprintf("more than %d brackets are open",
+				maxBrackets)}
 		case column > maxLineBytes:
 			return &FileError{Line: line, Column: column,
 				Message: fmt.Sprintf("the line has more than %d bytes: break it", maxLineBytes)}

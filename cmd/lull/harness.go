@@ -71,8 +71,9 @@ Ctrl-C prints what there is.`,
 	flags.StringVar(&f.policies, "policy", "native,vanilla,lull", "`NAMES` of policies, see `lull harness list`")
 	flags.IntVar(&f.repeat, "repeat", 3, "runs of each policy")
 	flags.Uint64Var(&f.seed, "seed", 1, "jitter of the load, order of the questions, the replies")
-	flags.Float64Var(&f.seconds, "seconds", 0, "length of a run, `S`; phases keep their proportions (else the scenario's)")
-	flags.StringVar(&f.without, "without", "", "`FEATURES` of lull to switch off: "+strings.Join(scheduler.FeatureNames(), ", "))
+	flags.Float64Var(&f.seconds, "seconds", 0, "length of a run, `S`; phases keep their proportions")
+	flags.StringVar(&f.without, "without", "", "`FEATURES` of lull to switch off: "+
+		strings.Join(scheduler.FeatureNames(), ", "))
 	flags.StringVar(&f.preset, "preset", "balanced", "`NAME` of lull's preset: balanced, ui-first, llm-first")
 	flags.StringVar(&f.slo, "slo", "", "YAML `FILE` with further objectives")
 	flags.StringVar(&f.trace, "trace", "", "replay a capture `FILE` instead of the scenario's load")
@@ -121,7 +122,7 @@ func (f *harnessFlags) options(name string) (harness.Options, error) {
 		return o, &usageError{err: err}
 	}
 	if o.Tuning.Preset == scheduler.Custom {
-		return o, usagef("--preset custom needs numbers that a command line cannot give: want balanced, ui-first or llm-first")
+		return o, usagef("--preset custom needs numbers that flags can't give: want balanced, ui-first or llm-first")
 	}
 	if f.repeat < 1 || f.repeat > 1000 {
 		return o, usagef("--repeat %d: want 1…1000", f.repeat)
@@ -135,7 +136,8 @@ func (f *harnessFlags) options(name string) (harness.Options, error) {
 		return o, usagef("--scale and --fill are for --trace, and there is none")
 	}
 	if f.trace != "" {
-		if !(f.scale >= 0) || !(f.fill >= 0) || f.scale != 0 && f.fill != 0 || f.workers < 1 || f.workers > load.MaxWorkers {
+		both, none := f.scale != 0 && f.fill != 0, !(f.scale >= 0) || !(f.fill >= 0)
+		if both || none || f.workers < 1 || f.workers > load.MaxWorkers {
 			return o, usagef("--scale %v, --fill %v, --workers %d: want one of the first two, 1…%d workers",
 				f.scale, f.fill, f.workers, load.MaxWorkers)
 		}
@@ -272,8 +274,9 @@ func (a *app) harnessProgress() (show func(harness.Progress), finish func()) {
 	var bar *progressbar.ProgressBar
 	return func(p harness.Progress) {
 			if bar == nil {
-				bar = progressbar.NewOptions64(int64(p.Total/time.Millisecond), progressbar.OptionSetWriter(a.ui.errOut),
-					progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+				bar = progressbar.NewOptions64(int64(p.Total/time.Millisecond),
+					progressbar.OptionSetWriter(a.ui.errOut), progressbar.OptionClearOnFinish(),
+					progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
 					progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionFullWidth())
 			}
 			bar.Describe(fmt.Sprintf("%-28s %5s left", what(p), (p.Total - p.Done).Round(time.Second)))

@@ -86,9 +86,11 @@ func TestHarnessFiles(t *testing.T) {
 	dir := t.TempDir()
 	report, frames := filepath.Join(dir, "report.json"), filepath.Join(dir, "frames.csv")
 	c := newConsole(t)
-	code := c.run("harness", "run", scenario, "--policy", "native", "--repeat", "2", "--json", report, "--frames-csv", frames,
+	code := c.run("harness", "run", scenario, "--policy", "native", "--repeat", "2", "--json", report, "--frames-csv",
+		frames,
 		"--definitions")
-	if code != exitDone || !strings.Contains(c.out.String(), "late frames") || !strings.Contains(c.out.String(), "jank_rate [") {
+	if code != exitDone || !strings.Contains(c.out.String(), "late frames") || !strings.Contains(c.out.String(),
+		"jank_rate [") {
 		t.Fatalf("exit code %d: %s%s", code, c.out.String(), c.err.String())
 	}
 	text, err := os.ReadFile(report)
@@ -105,7 +107,8 @@ func TestHarnessFiles(t *testing.T) {
 		t.Errorf("%v frames were read, %d played", got["frames"], r.Runs[1].Frames)
 	}
 	nowhere := filepath.Join(dir, "no", "where")
-	if code := c.run("harness", "run", scenario, "--policy", "native", "--repeat", "1", "--json", nowhere); code != exitFailed {
+	if code := c.run("harness", "run", scenario, "--policy", "native", "--repeat", "1", "--json",
+		nowhere); code != exitFailed {
 		t.Errorf("a file that can't be written: exit code %d", code)
 	}
 }
@@ -114,7 +117,8 @@ func TestHarnessObjectives(t *testing.T) {
 	scenario := writeTemp(t, "brief.yaml", brief)
 	c := newConsole(t)
 	for limit, want := range map[string]int{"-1": exitObjective, "1": exitDone} {
-		slo := writeTemp(t, "slo.yaml", "objectives:\n  - {metric: jank_rate, policy: native, op: '<=', limit: "+limit+"}\n")
+		slo := writeTemp(t, "slo.yaml", "objectives:\n  - {metric: jank_rate, policy: native, op: '<=', limit: "+
+			""+limit+"}\n")
 		code := c.run("harness", "run", scenario, "--policy", "native", "--repeat", "1", "--slo", slo)
 		if code != want {
 			t.Errorf("limit %s: exit code %d, want %d", limit, code, want)
@@ -138,7 +142,8 @@ func TestHarnessSelftest(t *testing.T) {
 func TestHarnessWithoutModel(t *testing.T) {
 	scenario := writeTemp(t, "brief.yaml", brief)
 	c := newConsole(t)
-	code := c.run("harness", "run", scenario, "--policy", "native,lull", "--model", "nowhere.gguf", "--llama-lib", t.TempDir())
+	code := c.run("harness", "run", scenario, "--policy", "native,lull", "--model", "nowhere.gguf", "--llama-lib",
+		t.TempDir())
 	if code != exitFailed || c.out.Len() > 0 {
 		t.Errorf("exit code %d: %s%s", code, c.out.String(), c.err.String())
 	}

@@ -131,7 +131,8 @@ func TestTrace(t *testing.T) {
 			t.Errorf("frame %d: %v, %v by %d workers: want %d and %d ms", i, j.CPU, j.GPU, j.Workers, w.cpu, w.gpu)
 		}
 	}
-	for _, part := range []string{"× 2", "time in Present in 1 frames", "whole frame time burnt in 1", "not waited for in 1"} {
+	for _, part := range []string{"× 2", "time in Present in 1 frames", "whole frame time burnt in 1",
+		"not waited for in 1"} {
 		if !strings.Contains(tr.Derivation(), part) {
 			t.Errorf("%q does not say %q", tr.Derivation(), part)
 		}
@@ -158,7 +159,8 @@ func TestTraceFills(t *testing.T) {
 func TestTraceRefuses(t *testing.T) {
 	c := capture(t, pm2)
 	for _, cfg := range []TraceConfig{
-		{Scale: -1}, {Scale: 1e9}, {Fill: -0.1, Period: 1}, {Fill: 0.5}, {Fill: 0.5, Scale: 1, Period: 1}, {Workers: -1},
+		{Scale: -1}, {Scale: 1e9}, {Fill: -0.1, Period: 1}, {Fill: 0.5}, {Fill: 0.5, Scale: 1, Period: 1},
+		{Workers: -1},
 	} {
 		if _, err := NewTrace(c, cfg); !errors.Is(err, ErrTrace) {
 			t.Errorf("%+v: %v", cfg, err)
