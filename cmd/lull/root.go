@@ -22,6 +22,7 @@ var commands = []func(*app) *cobra.Command{
 	newAssetsCommand,
 	newBenchCommand,
 	newChatCommand,
+	newDemoCommand,
 	newDevicesCommand,
 	newDoctorCommand,
 	newFramesCommand,

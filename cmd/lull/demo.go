@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lull-npc/lull/cmd/lull/demo"
+	"github.com/lull-npc/lull/cmd/lull/mute"
+	"github.com/lull-npc/lull/harness"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/local"
+)
+
+func init() { mute.Restore() }
+
+type demoFlags struct {
+	hz, loadMs float64
+	workers    int
+	headless   bool
+	seconds    float64
+	json       string
+	warmUp     time.Duration // of each run with --headless; 0: the harness's own
+}
+
+func newDemoCommand(a *app) *cobra.Command {
+	var f demoFlags
+	usual := demo.DefaultSetting()
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "A game loop, characters that answer in it, and the late frames",
+		Long: `A game loop that burns CPU time of its own runs in the terminal, characters answer
+in it, and late frames are counted as they come. Keys switch what runs beside it:
+
+  1  nothing: the LLM is off      +  more load      t  say something yourself
+  2  llama.cpp as it comes        -  less load      q  quit
+  3  lull
+
+What is missing is fetched first. The table of the modes is printed at the end.
+
+Without a terminal, or with --headless, the three modes run in turn, twice, and a
+table is the result; --json gives the object of "lull harness run".`,
+		Example: `  lull demo
+  lull demo --hz 120 --load-ms 4
+  lull demo --headless --seconds 20
+  lull demo --headless --json demo.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) == 1 && f.json == toStandardOutput {
+				return nil
+			}
+			return fmt.Errorf("demo takes no argument, and got %q", args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 { // --json FILE with a blank between
+				f.json = args[0]
+			}
+			return a.demo(cmd.Context(), f)
+		},
+	}
+	flags := c.Flags()
+	flags.Float64Var(&f.hz, "hz", usual.Hz, "frames a second")
+	flags.Float64Var(&f.loadMs, "load-ms", float64(usual.Load)/1e6, "CPU time that each worker burns in a frame, `MS`")
+	flags.IntVar(&f.workers, "workers", usual.Workers, "threads that burn it")
+	flags.BoolVar(&f.headless, "headless", false, "no screen: run the modes in turn and print a table")
+	flags.Float64Var(&f.seconds, "seconds", 10, "length of each mode with --headless, `S`")
+	flags.StringVar(&f.json, "json", "", "with --headless, write the report as JSON to `FILE`; - is standard output")
+	flags.Lookup("json").NoOptDefVal = toStandardOutput
+	return c
+}
+
+func (f *demoFlags) setting() demo.Setting {
+	// Bounded before it becomes a duration: what is beyond is refused, not wrapped.
+	load := min(max(f.loadMs, -1), 1e6)
+	return demo.Setting{Hz: f.hz, Load: time.Duration(load * float64(time.Millisecond)), Workers: f.workers}
+}
+
+func (a *app) demo(ctx context.Context, f demoFlags) error {
+	s := f.setting()
+	if err := s.Validate(); err != nil || f.loadMs != f.loadMs {
+		return &usageError{errors.Join(err), "see `lull demo --help`"}
+	}
+	if f.headless || f.json != "" || !a.ui.outTerminal {
+		return a.demoHeadless(ctx, s, f, local.Config{})
+	}
+	clock := llm.NewClock()
+	var end atomic.Pointer[func()]
+	hook := func() bool { // the first signal ends the screen, the second the process
+		stop := end.Swap(nil)
+		if stop != nil {
+			(*stop)()
+		}
+		return stop != nil
+	}
+	defer interruptHook.Store(nil)
+	table, err := demo.Run(ctx, demo.Options{
+		Setting: s, Clock: clock, Out: a.ui.out, Colour: a.ui.colourOut,
+		Open: func(ctx context.Context, m demo.Mode, observe func(llm.Work)) (*local.Runtime, error) {
+			a.ui.notef("%s …", m)
+			return a.open(ctx, local.Config{Spec: *m.Spec(), Observe: observe, Clock: clock})
+		},
+		Program: func(interrupt func()) {
+			end.Store(&interrupt)
+			interruptHook.Store(&hook)
+		},
+	})
+	a.ui.printf("%s", table)
+	if errors.Is(err, demo.ErrInterrupted) {
+		return errInterrupted
+	}
+	return err
+}
+
+// demoHeadless runs the modes in turn under the harness. model says what to
+// load besides the assets.
+func (a *app) demoHeadless(ctx context.Context, s demo.Setting, f demoFlags, model local.Config) error {
+	if !(f.seconds >= 0 && f.seconds <= demo.MaxHeadless.Seconds()) {
+		return usagef("--seconds %v: want 1…%v", f.seconds, demo.MaxHeadless.Seconds())
+	}
+	o, err := demo.Headless(s, time.Duration(f.seconds*float64(time.Second)))
+	if err != nil {
+		return &usageError{err, "see `lull demo --help`"}
+	}
+	a.ui.json = f.json == toStandardOutput
+	o.Version = versionLine()
+	o.Model, o.WarmUp = model, f.warmUp
+	o.Model.Assets = a.assetOptions()
+	if o.Model.OpenModel == nil {
+		if err := a.prepare(ctx, o); err != nil {
+			return err
+		}
+	}
+	show, finish := a.harnessProgress()
+	o.Progress = show
+	report, err := harness.Play(ctx, o)
+	finish()
+	if report == nil {
+		return advise(err)
+	}
+	return errors.Join(a.demoWrite(report, f.json), advise(err))
+}
+
+func (a *app) demoWrite(r *harness.Report, file string) error {
+	if file == toStandardOutput {
+		return a.ui.object(r)
+	}
+	if file != "" {
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+		if err := writeReportFile(file, text.Bytes()); err != nil {
+			return err
+		}
+	}
+	return r.WriteText(a.ui.out)
+}
