@@ -108,7 +108,10 @@ void lull_gate_publish(lull_gate *g, lull_window w) {
     atomic_store(&g->pause_ns, w.pause_ns);
     atomic_store(&g->expires_ns, w.expires_ns);
     atomic_fetch_add(&g->seq, 1);
-    wake_all(g);
+    // A window that is shut lets nobody in: who waits may sleep on, until the
+    // next one or the old one's expiry. That saves a system call each frame.
+    bool shut = w.mode == LULL_CLOSED || (w.mode == LULL_WINDOW && w.close_ns < w.open_ns);
+    if (!shut) wake_all(g);
 }
 
 static lull_window gate_read(lull_gate *g) {
