@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -75,17 +76,19 @@ table is the result; --json gives the object of "lull harness run".`,
 }
 
 func (f *demoFlags) setting() demo.Setting {
-	// Bounded before it becomes a duration: what is beyond is refused, not wrapped.
-	load := min(max(f.loadMs, -1), 1e6)
-	return demo.Setting{Hz: f.hz, Load: time.Duration(load * float64(time.Millisecond)), Workers: f.workers}
+	return demo.Setting{Hz: f.hz, Load: time.Duration(f.loadMs * float64(time.Millisecond)), Workers: f.workers}
 }
 
 func (a *app) demo(ctx context.Context, f demoFlags) error {
-	s := f.setting()
-	if err := s.Validate(); err != nil || f.loadMs != f.loadMs {
-		return &usageError{errors.Join(err), "see `lull demo --help`"}
+	if most := demo.MaxLoad.Seconds() * 1e3; !(f.loadMs >= 0 && f.loadMs <= most) {
+		return usagef("--load-ms %v: want 0…%v", f.loadMs, most)
 	}
-	if f.headless || f.json != "" || !a.ui.outTerminal {
+	s := f.setting()
+	if err := s.Validate(); err != nil {
+		return &usageError{err, "see `lull demo --help`"}
+	}
+	// A dumb terminal has no screen to draw on.
+	if f.headless || f.json != "" || !a.ui.outTerminal || os.Getenv("TERM") == "dumb" {
 		return a.demoHeadless(ctx, s, f, local.Config{})
 	}
 	clock := llm.NewClock()

@@ -76,7 +76,8 @@ func NewGame(ctx context.Context, s Setting, clock llm.Clock, open OpenFunc) (*G
 func (g *Game) Start() {
 	percent := debug.SetGCPercent(-1)
 	limit := debug.SetMemoryLimit(memoryLimit)
-	processors := runtime.GOMAXPROCS(max(load.Processors(load.Needs{Workers: g.setting.Workers}), runtime.GOMAXPROCS(0)))
+	needs := load.Needs{Workers: g.setting.Workers}
+	processors := runtime.GOMAXPROCS(max(load.Processors(needs), runtime.GOMAXPROCS(0)))
 	g.restore = func() {
 		runtime.GOMAXPROCS(processors)
 		debug.SetMemoryLimit(limit)

@@ -64,6 +64,7 @@ type Meter struct {
 type tally struct {
 	collector *metrics.Collector
 	shown     Total
+	stale     bool // shown is behind
 	tokens    int64
 	ttft      []time.Duration
 }
@@ -76,6 +77,7 @@ func (m *Meter) Add(frames []Frame, tokens [Modes]int64) {
 	}
 	if m.counted {
 		m.totals[m.mode].tokens += tokens[m.mode]
+		m.totals[m.mode].stale = true
 	}
 	cut, _ := slices.BinarySearchFunc(m.recent, m.last-window, func(f Frame, t time.Duration) int {
 		return int(f.Start - t)
@@ -118,6 +120,7 @@ func (m *Meter) collector(mode Mode) *metrics.Collector {
 func (m *Meter) Reply(mode Mode, ttft time.Duration) {
 	if t := &m.totals[mode]; len(t.ttft) < maxTTFT {
 		t.ttft = append(t.ttft, ttft)
+		t.stale = true
 	}
 }
 
@@ -129,15 +132,14 @@ func (m *Meter) Reset() {
 // Refresh computes the table now instead of at the next second.
 func (m *Meter) Refresh() {
 	for i := range m.totals {
-		t := &m.totals[i]
-		if t.collector == nil || i != int(m.mode) && t.shown.Frames > 0 {
-			continue // only the mode that runs changes
+		if t := &m.totals[i]; t.collector != nil && t.stale {
+			t.refresh()
 		}
-		t.refresh()
 	}
 }
 
 func (t *tally) refresh() {
+	t.stale = false
 	r := t.collector.Result()
 	t.shown = Total{
 		Frames: r.Frames, Seconds: r.Seconds, LateShare: r.JankRate, HitchMsPerS: r.HitchMsPerS,

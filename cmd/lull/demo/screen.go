@@ -13,14 +13,22 @@ import (
 	"github.com/lull-npc/lull/scheduler"
 )
 
-// The smallest screen that shows everything, and the least that the strip and
-// the talk have there.
 const (
+	// minWidth and minHeight are the smallest screen that shows everything.
 	minWidth, minHeight = 60, 20
-	leastStrip          = 3
-	mostStrip           = 12
-	axisWidth           = 7 // "33.3 ┤ "
-	maxWidth            = 160
+
+	// leastStrip and mostStrip are the rows of the strip there and on a large
+	// screen. Both are even, so that the deadline lies between two rows.
+	leastStrip, mostStrip = 4, 12
+
+	// axisWidth is that of "33.3 ┤ ".
+	axisWidth = 7
+
+	// maxWidth keeps lines readable on a wide screen.
+	maxWidth = 160
+
+	// maxErrorLines is what an error may take from the talk.
+	maxErrorLines = 3
 )
 
 // styles are the colours: the 8 basic ones follow the user's own theme.
@@ -66,13 +74,16 @@ func (s *Screen) View(width, height int) string {
 		return clip(s.small(), width, height)
 	}
 	w := min(width, maxWidth)
-	rows := min(max(leastStrip, (height-minHeight)/2+leastStrip), mostStrip)
+	rows := min(leastStrip+(height-minHeight)/4*2, mostStrip)
 	lines := append([]string{s.head(), s.modes()}, s.strip(w, rows)...)
 	lines = append(lines, s.now(), s.decision(), "")
 	lines = append(lines, s.table()...)
 	var foot []string
 	if s.Err != nil {
-		foot = append(foot, s.style.bad.Render("! "+printable(s.Err.Error())))
+		text := strings.Split(ansi.Wrap("! "+printable(s.Err.Error()), w, ""), "\n")
+		for _, l := range text[:min(len(text), maxErrorLines)] {
+			foot = append(foot, s.style.bad.Render(l))
+		}
 	}
 	if s.Input != "" {
 		foot = append(foot, s.Input)
@@ -128,7 +139,7 @@ func (s *Screen) strip(width, rows int) []string {
 	columns := width - axisWidth
 	bars := s.Meter.bars(columns)
 	pad := strings.Repeat(" ", max(0, columns-len(bars)))
-	deadlineRow := rows / 2 // its lower edge is at the period for an even number of rows
+	deadlineRow := rows / 2 // its lower edge is the period
 	var lines []string
 	for row := rows - 1; row >= 0; row-- {
 		label := "     │ "
@@ -203,14 +214,16 @@ func (s *Screen) decision() string {
 		return s.style.dim.Render("nobody decides: llama.cpp takes every core whenever it has work")
 	}
 	d := f.Decision
-	gate := d.Gate.String()
-	if d.Gate == scheduler.GateWindow {
-		gate = "window, margin " + fmt.Sprintf("%.1f ms", ms(d.Margin))
-		if d.OpenAfter != scheduler.AtFrameEnd {
-			gate = fmt.Sprintf("window, from %.1f ms", ms(d.OpenAfter))
-		}
+	text := fmt.Sprintf("gate %s · openness %.2f · threads %d · reason %s", d.Gate, d.Openness, d.Threads, d.Reason)
+	switch { // last, since a narrow screen cuts it
+	case d.Gate == scheduler.GateWindow && d.OpenAfter != scheduler.AtFrameEnd:
+		text += fmt.Sprintf(" · from %.1f ms", ms(d.OpenAfter))
+	case d.Gate == scheduler.GateWindow:
+		text += fmt.Sprintf(" · margin %.1f ms", ms(d.Margin))
+	case d.Gate == scheduler.GatePaced:
+		text += fmt.Sprintf(" · pause %.1f ms", ms(d.Pause))
 	}
-	return fmt.Sprintf("gate %s · openness %.2f · threads %d · reason %s", gate, d.Openness, d.Threads, d.Reason)
+	return text
 }
 
 // table stands the modes side by side.
@@ -219,7 +232,8 @@ func (s *Screen) table() []string {
 	if s.Meter.Settling() {
 		since = "settling …"
 	}
-	lines := []string{s.style.dim.Render(fmt.Sprintf("%-16s", since)) + s.cells(func(m Mode, _ Total) string { return m.String() })}
+	names := s.cells(func(m Mode, _ Total) string { return m.String() })
+	lines := []string{s.style.dim.Render(fmt.Sprintf("%-16s", since)) + names}
 	for _, row := range []struct {
 		name string
 		text func(m Mode, t Total) string
@@ -300,7 +314,7 @@ func (s *Screen) exchange(e Said, width int) []string {
 		reply += " … (" + e.End + ")"
 	}
 	indent := strings.Repeat(" ", lipgloss.Width(name))
-	wrapped := strings.Split(ansi.Wrap(reply, max(10, width-len(indent)), ""), "\n")
+	wrapped := strings.Split(ansi.Wrap(strings.TrimLeft(reply, " "), max(10, width-len(indent)), ""), "\n")
 	lines := []string{player}
 	for i, l := range wrapped {
 		if i == 0 {
