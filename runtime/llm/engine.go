@@ -47,6 +47,10 @@ type EngineConfig struct {
 
 	// Clock is the time of Request.Deadline and Usage; nil means NewClock().
 	Clock Clock
+
+	// Speculator guesses tokens ahead while one reply is decoded; nil decodes
+	// one at a time. It stays the caller's, and serves one engine.
+	Speculator Speculator
 }
 
 // Engine turns requests into events. The game thread submits, cancels and
@@ -60,6 +64,7 @@ type EngineConfig struct {
 // its way.
 type Engine struct {
 	model    Model
+	spec     Speculator // nil: none
 	info     Info
 	clock    Clock
 	together int
@@ -105,7 +110,7 @@ func NewEngine(m Model, cfg EngineConfig) (*Engine, error) {
 			info.Name, info.Vocab, info.Context, info.MaxBatch, info.MaxSequences)
 	}
 	e := &Engine{
-		model: m, info: info, clock: cfg.Clock, together: cfg.Together,
+		model: m, spec: cfg.Speculator, info: info, clock: cfg.Clock, together: cfg.Together,
 		table: make([]entry, cfg.MaxQueue),
 		slots: make([]slot, info.MaxSequences),
 		wake:  make(chan struct{}, 1),
@@ -203,7 +208,7 @@ func (e *Engine) Cancel(id RequestID) bool {
 			// this changed the state, then looks at running. Whichever came
 			// first, one of the two sees the other.
 			if t.running.Load() {
-				e.model.Stop()
+				e.stopModels()
 			}
 			e.rouse()
 			return true
@@ -261,7 +266,7 @@ func (e *Engine) rouse() {
 // resumed. A second Close does nothing. Safe for concurrent use.
 func (e *Engine) Close() {
 	e.closed.Store(true)
-	e.model.Stop() // Step resumes first and then looks at closed: never lost
+	e.stopModels() // Step resumes first and then looks at closed: never lost
 	e.stepMu.Lock()
 	defer e.stepMu.Unlock()
 	for i := range e.table {
@@ -275,7 +280,7 @@ func (e *Engine) Close() {
 	for i := range e.slots {
 		e.slots[i].close()
 	}
-	e.model.Resume()
+	e.resumeModels()
 	e.rouse()
 }
 

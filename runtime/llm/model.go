@@ -198,6 +198,9 @@ func (b *Batch) Add(s Sequence, t Token, logits bool) {
 type Grant struct {
 	Threads      int // CPU threads; clamped to the pool
 	PrefillChunk int // tokens of a prompt in one batch; clamped to MaxBatch
+
+	VerifyWidth  int  // tokens in one verify batch at most; 1 guesses nothing
+	NoDraftModel bool // guess without a draft model
 }
 
 // Stage is what a batch was for.
@@ -222,6 +225,8 @@ type Work struct {
 	Request   RequestID
 	Tokens    int // tokens computed and kept
 	Generated int // tokens chosen
+	Drafted   int // Verify: candidates judged
+	Accepted  int // Verify: of these, the right ones
 	Threads   int
 	Start     int64
 	End       int64

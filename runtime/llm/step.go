@@ -16,6 +16,13 @@ type stepState struct {
 	rows    []*request // whose token each row of logits chooses
 	batch   Batch
 
+	drafts    []Token // candidates in batch
+	chosen    []Token // what came of them
+	reply     Reply   // what the speculator was asked about
+	guessing  bool    // it was asked
+	plainOnce bool    // the candidates had no room in the cache: go on without
+	noUndo    bool    // the cache cannot take candidates back
+
 	chunkLimit int    // tokens of a prompt in one batch, after stops
 	decoded    bool   // the last batch held no prompt
 	count      uint64 // steps: the time by which sequences grow old
@@ -32,7 +39,7 @@ func (e *Engine) Step(g Grant) (Work, error) {
 	defer e.stepMu.Unlock()
 	// Resume comes before every look at closed, halted and the cancelled: who
 	// sets one of them stops the model afterwards, so a stop is never lost.
-	e.model.Resume()
+	e.resumeModels()
 	if e.closed.Load() {
 		return Work{}, fmt.Errorf("llm: step: %w", ErrClosed)
 	}
@@ -49,13 +56,30 @@ func (e *Engine) Step(g Grant) (Work, error) {
 	var w Work
 	err := ErrStopped
 	if !e.interrupted() {
-		w, err = e.model.Decode(&e.step.batch, g)
+		w, stage, err = e.run(stage, g)
 	}
 	for _, r := range e.step.members {
 		r.entry.running.Store(false)
 	}
 	w.Stage, w.Request = stage, e.step.members[0].id
+	if stage == Draft {
+		return w, nil
+	}
 	return w, e.settle(&w, err)
+}
+
+// run computes the batch, or one of the draft model before it.
+func (e *Engine) run(stage Stage, g Grant) (Work, Stage, error) {
+	if e.mayGuess(stage) {
+		if w, drafted := e.guess(g); drafted {
+			return w, Draft, nil
+		}
+		if len(e.step.drafts) > 0 {
+			stage = Verify
+		}
+	}
+	w, err := e.model.Decode(&e.step.batch, g)
+	return w, stage, err
 }
 
 // interrupted reports whether somebody wants the batch to end, so that being
@@ -80,7 +104,7 @@ func (e *Engine) sweep() {
 	slices.SortFunc(st.live, before)
 	for i := range e.slots {
 		if s := &e.slots[i]; s.user == nil && s.forget.Load() {
-			s.close()
+			e.forgotten(s)
 		}
 	}
 }
@@ -199,6 +223,7 @@ func (e *Engine) fill(g Grant) Stage {
 	st := &e.step
 	st.batch.Reset()
 	st.members, st.rows = st.members[:0], st.rows[:0]
+	st.drafts, st.guessing = st.drafts[:0], false
 	var prompt *request
 	for _, r := range st.group {
 		if r.missing() > 1 && prompt == nil {
@@ -252,17 +277,16 @@ func (e *Engine) settle(w *Work, err error) error {
 		for _, r := range st.members {
 			e.countPrompt(r)
 		}
-		for i, r := range st.rows {
-			if e.advance(r, i) {
-				w.Generated++
-			}
-		}
+		e.advance(w)
 		return nil
 	case errors.Is(err, ErrStopped):
 		w.Stopped = true
 		if w.Stage == Prefill && !e.interrupted() {
 			st.chunkLimit = max(1, len(st.batch.Entries)/2)
 		}
+		return nil
+	case errors.Is(err, ErrContextFull) && len(st.drafts) > 0:
+		st.plainOnce = true // nobody else's sequence goes for a guess
 		return nil
 	case errors.Is(err, ErrContextFull) && e.makeRoom():
 		return nil
@@ -288,24 +312,49 @@ func (e *Engine) countPrompt(r *request) {
 	}
 }
 
-// advance chooses the next token of r from a row of logits. It reports whether
-// one was chosen.
-func (e *Engine) advance(r *request, row int) bool {
+// advance chooses the next tokens from the rows of logits.
+func (e *Engine) advance(w *Work) {
+	st := &e.step
+	if st.guessing {
+		r := st.rows[0]
+		before := r.usage.Generated
+		e.judge(r, w)
+		w.Generated = r.usage.Generated - before
+		return
+	}
+	for i, r := range st.rows {
+		t, err := e.sample(r, i)
+		if err != nil {
+			e.fail(r, err)
+			continue
+		}
+		e.take(r, t)
+		w.Generated++
+	}
+}
+
+// sample chooses a token of r from a row of logits.
+func (e *Engine) sample(r *request, row int) (Token, error) {
 	t, err := r.sampler.Sample(row)
 	if err == nil && (t < 0 || int(t) >= e.info.Vocab) {
 		err = fmt.Errorf("token %d is not in [0, %d)", t, e.info.Vocab)
 	}
 	if err != nil {
-		e.fail(r, fmt.Errorf("llm: choose a token for owner %q: %w", r.Owner, err))
-		return false
+		return 0, fmt.Errorf("llm: choose a token for owner %q: %w", r.Owner, err)
 	}
+	return t, nil
+}
+
+// take adds a token that was chosen to the reply of r, and ends it where that
+// was the last.
+func (e *Engine) take(r *request, t Token) {
 	if r.usage.Generated == 0 {
 		r.usage.TTFT = e.since(r.submitted)
 	}
 	r.usage.Generated++
 	if e.model.IsEnd(t) {
 		e.complete(r, DoneEnd)
-		return true
+		return
 	}
 	r.all = append(r.all, t)
 	st := &e.step
@@ -326,7 +375,6 @@ func (e *Engine) advance(r *request, row int) bool {
 	case len(r.all) > e.info.Context:
 		e.complete(r, DoneContext)
 	}
-	return true
 }
 
 func (e *Engine) say(r *request, delta []byte) {

@@ -54,9 +54,9 @@ func (w *Worker) Stop() {
 		e := w.engine
 		e.halted.Store(true)
 		close(w.quit)
-		e.model.Stop() // Step resumes first and then looks at halted: never lost
+		e.stopModels() // Step resumes first and then looks at halted: never lost
 		<-w.done
-		e.model.Resume()
+		e.resumeModels()
 		e.halted.Store(false)
 		e.working.Store(false)
 	})
