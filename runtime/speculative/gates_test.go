@@ -186,7 +186,8 @@ func TestGateScenario(t *testing.T) {
 		rounds += use(1, 0, 1)
 	}
 	if _, until := g.Closed(); rounds > 100 || until-now != int64(coolFirst) {
-		t.Errorf("after it paid, closed after %d rounds for %v; want the short cool-down", rounds, time.Duration(until-now))
+		t.Errorf("after it paid, closed after %d rounds for %v; want the short cool-down",
+			rounds, time.Duration(until-now))
 	}
 }
 

@@ -144,12 +144,15 @@ func (t *Table) learn(key uint64, next llm.Token, s Source) {
 // Best returns what is most likely to follow context. A longer context
 // outweighs a shorter one; among the continuations of one context the heavier
 // and then the newer one wins.
-func (t *Table) Best(context []llm.Token) (Candidate, bool) {
+func (t *Table) Best(context []llm.Token) (Candidate, bool) { return t.best(context, 0) }
+
+// best leaves out the sources whose bit is set in deny.
+func (t *Table) best(context []llm.Token, deny uint8) (Candidate, bool) {
 	var best Candidate
 	score, factor := 0, 1
 	k := newKeys(context)
 	for k.grow() {
-		if p := t.heaviest(k.hash); p != nil && int(p.weight)*factor >= score {
+		if p := t.heaviest(k.hash, deny); p != nil && int(p.weight)*factor >= score {
 			score = int(p.weight) * factor
 			best = Candidate{p.next, p.source, k.length, int(p.weight)}
 		}
@@ -158,12 +161,12 @@ func (t *Table) Best(context []llm.Token) (Candidate, bool) {
 	return best, score > 0
 }
 
-func (t *Table) heaviest(key uint64) *pattern {
+func (t *Table) heaviest(key uint64, deny uint8) *pattern {
 	var best *pattern
 	set := t.set(key)
 	for i := range set {
 		p := &set[i]
-		if p.weight == 0 || p.key != key {
+		if p.weight == 0 || p.key != key || deny>>p.source&1 != 0 {
 			continue
 		}
 		if best == nil || p.weight > best.weight || p.weight == best.weight && t.count-p.seen < t.count-best.seen {

@@ -122,7 +122,7 @@ func TestTableProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := NewTable(rapid.IntRange(1, 256).Draw(t, "patterns"))
 		size := len(tab.patterns)
-		text := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 5), func(i int) llm.Token { return llm.Token(i) }), 2, 300).Draw(t, "text")
+		text := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 5), asToken), 2, 300).Draw(t, "text")
 		for i := 1; i < len(text); i++ {
 			if c, ok := tab.Best(text[:i]); ok && !follows(text[:i], c) {
 				t.Fatalf("%+v never followed the last %d of %v", c, c.Length, text[:i])
@@ -142,6 +142,8 @@ func TestTableProperties(t *testing.T) {
 		}
 	})
 }
+
+func asToken(i int) llm.Token { return llm.Token(i) }
 
 func follows(text []llm.Token, c Candidate) bool {
 	tail := text[len(text)-c.Length:]
