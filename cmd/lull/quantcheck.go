@@ -99,7 +99,7 @@ func (a *app) quantCheck(ctx context.Context, nameA, nameB string, f quantFlags)
 	a.ui.printf("perplexity  %.3f  %s\n            %.3f  %s (%+.1f %%)\nsame choice %.1f %% of %d tokens\n",
 		ppl[0], nameA, ppl[1], nameB, 100*(ppl[1]/ppl[0]-1), 100*agreement, len(best[0]))
 	if !ok {
-		return objectivef("%s differs too much from %s: perplexity × %.3f (at most %.3f), same choice %.3f (least %.3f)",
+		return objectivef("%s differs too much from %s: perplexity × %.3f (at most %.3f), same choice %.3f (%.3f)",
 			nameB, nameA, ppl[1]/ppl[0], f.maxRatio, agreement, f.minAgree)
 	}
 	return nil

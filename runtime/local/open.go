@@ -144,7 +144,13 @@ func start(model llm.Model, cfg Config) (*Runtime, error) {
 	if cfg.Spec.LowPriority && cfg.OpenModel == nil {
 		worker.OnThread = llamacpp.LowerThread
 	}
+	if r.control != nil && cfg.Spec.LowPriority {
+		r.relief = startRelief(r)
+	}
 	if r.worker, err = llm.StartWorker(engine, worker); err != nil {
+		if r.relief != nil {
+			r.relief.close()
+		}
 		engine.Close()
 		return nil, fmt.Errorf("local: %w", err)
 	}

@@ -19,6 +19,7 @@ type Runtime struct {
 
 	spec    Spec
 	worker  *llm.Worker
+	relief  *relief        // nil: the worker's priority is ordinary, or nobody decides
 	observe func(llm.Work) // nil: nobody watches
 	once    sync.Once
 
@@ -33,6 +34,7 @@ type Runtime struct {
 
 	// Between the threads.
 	threads, chunk atomic.Int32
+	reporting      sync.Mutex // of the workers, never of the game thread
 	work           workRing
 }
 
@@ -108,6 +110,9 @@ func (r *Runtime) Spec() Spec { return r.spec }
 func (r *Runtime) Close() error {
 	var err error
 	r.once.Do(func() {
+		if r.relief != nil {
+			r.relief.close()
+		}
 		r.worker.Stop()
 		r.Engine.Close()
 		err = r.Model.Close()

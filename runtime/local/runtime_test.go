@@ -40,15 +40,15 @@ func request(t *testing.T, r *Runtime, text string) llm.Request {
 	return llm.Request{Prompt: prompt, MaxTokens: 64}
 }
 
-// reply runs frames until the request has ended: the game's own loop, without
-// its clock.
+// reply runs frames of 2 ms until the request has ended: a game's own loop.
 func reply(r *Runtime, id llm.RequestID) (string, llm.Event) {
 	text := ""
 	var events []llm.Event
 	for frame := uint64(1); ; frame++ {
 		now := r.Clock.Now()
-		r.FrameBegin(frame, 16*time.Millisecond, now)
-		r.FrameEnd(frame, now+16e6, r.Clock.Now())
+		r.FrameBegin(frame, 2*time.Millisecond, now)
+		r.FrameEnd(frame, now+2e6, r.Clock.Now())
+		r.Clock.WaitUntil(now+2e6, nil)
 		events = r.Engine.Poll(events[:0])
 		for _, e := range events {
 			if e.Request != id {
@@ -131,7 +131,7 @@ func TestReplyWithoutFramesGoesOn(t *testing.T) {
 
 func TestCloseWhileSpeaking(t *testing.T) {
 	r := openScripted(t, DefaultSpec())
-	r.FrameBegin(1, 16*time.Millisecond, r.Clock.Now()) // the gate is shut
+	r.Model.Gate().Publish(llm.Window{Mode: llm.GateClosed})
 	id, err := r.Engine.Submit(request(t, r, "A long story, please."))
 	if err != nil {
 		t.Fatal(err)
@@ -188,5 +188,37 @@ func TestWorkRingIsBounded(t *testing.T) {
 	}
 	if n != len(q.slots) {
 		t.Errorf("%d items kept, want %d", n, len(q.slots))
+	}
+}
+
+// When the floor under a reply is empty, the second worker carries on where the
+// first one never gets a core, and the reply ends.
+func TestReliefEndsAStarvedReply(t *testing.T) {
+	r := openScripted(t, DefaultSpec())
+	gate := r.Model.Gate()
+	gate.Publish(llm.Window{Mode: llm.GateClosed}) // the first worker waits in its first batch
+	id, err := r.Engine.Submit(request(t, r, "Can you hear me at all?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.relief.duty(true)
+	gate.Publish(llm.Window{Mode: llm.GateFree})
+	var text strings.Builder
+	for done := false; !done; {
+		for _, e := range r.Engine.Poll(nil) {
+			text.WriteString(e.Text)
+			done = done || e.Request == id && e.Kind == llm.EventDone
+		}
+	}
+	if text.String() != "Can you hear me at all?" {
+		t.Errorf("said %q", text.String())
+	}
+	r.relief.duty(false)
+	id, err = r.Engine.Submit(request(t, r, "And now?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, end := reply(r, id); text != "And now?" || end.Kind != llm.EventDone {
+		t.Errorf("after relief: %q, %v", text, end.Kind)
 	}
 }

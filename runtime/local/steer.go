@@ -67,6 +67,9 @@ func (r *Runtime) step(s scheduler.FrameSample) {
 	}
 	r.decision = r.control.Step(s)
 	r.reasons[r.decision.Reason]++
+	if r.relief != nil {
+		r.relief.duty(r.decision.Reason == scheduler.ReasonFloorOff)
+	}
 	r.apply()
 }
 
@@ -92,12 +95,17 @@ func (r *Runtime) publish(w scheduler.Window) {
 
 // grant is what the worker's next batch may use. Called on the worker's thread.
 func (r *Runtime) grant() llm.Grant {
+	if r.relief != nil {
+		r.relief.wait()
+	}
 	return llm.Grant{Threads: int(r.threads.Load()), PrefillChunk: int(r.chunk.Load())}
 }
 
 // report hands what the worker did to the game thread. Called on the worker's
 // thread.
 func (r *Runtime) report(w llm.Work) {
+	r.reporting.Lock() // two workers may overlap here when one relieves the other
+	defer r.reporting.Unlock()
 	if r.observe != nil {
 		r.observe(w)
 	}
