@@ -37,7 +37,6 @@ type recording struct {
 	cpu         time.Duration
 	machine     machineTime
 	works       *observer
-	layers      int // of the model
 	talk        talk
 	reasons     [scheduler.Reasons]int
 	steered     bool // reasons mean something

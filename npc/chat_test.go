@@ -22,7 +22,6 @@ type script struct {
 	t    *testing.T
 	chat *Chat
 	id   llm.RequestID
-	log  strings.Builder
 }
 
 func newScript(t *testing.T) *script { return &script{t: t, chat: NewChat(ann())} }

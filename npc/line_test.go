@@ -27,7 +27,7 @@ func TestCleanLine(t *testing.T) {
 		{"tags", "hi\U000E0069\U000E0067", "hi", Cleaned{Removed: 2}},
 		{"zalgo", "a" + strings.Repeat("\u0301", 50), "a" + strings.Repeat("\u0301", maxMarks), Cleaned{Removed: 44}},
 		{"emoji", "👩‍🚀 👍🏽 🇩🇪 ❤️", "👩‍🚀 👍🏽 🇩🇪 ❤️", Cleaned{}},
-		{"scripts", "שלום مرحبا नमस्ते 你好 สวัสดี می‌خواهم", "שלום مرحبا नमस्ते 你好 สวัสดี می‌خواهم", Cleaned{}},
+		{"scripts", "שלום مرحبا नमस्ते 你好 สวัสดี می\u200cخواهم", "שלום مرحبا नमस्ते 你好 สวัสดี می\u200cخواهم", Cleaned{}},
 		{"500", x500, x500, Cleaned{}},
 		{"501", x500 + "y", x500, Cleaned{Cut: 1}},
 		{"blank at the cut", x500 + " y", x500, Cleaned{Cut: 2}},

@@ -134,7 +134,7 @@ func TestParsePersonaErrors(t *testing.T) {
 		{"not UTF-8", "name: Ann\ndescription: a\xFFb\n", 2, 15, "not valid UTF-8"},
 		{"not closed", "name: [\n", 1, 7, "not found"},
 		{"list at top", "- a\n", 1, 1, "mapping is expected"},
-		{"empty", "", 0, 0, "want one that begins with name:"},
+		{"empty", "", 0, 0, "want one that begins with name"},
 		{"only a comment", "# nothing\n", 0, 0, "want"},
 		{"two documents", smallest + "---\n" + smallest, 0, 0, "2 documents, want one"},
 		{"brackets", "name: x\n" + strings.Repeat("[", 20000), 2, 17, "more than 16 brackets are open"},

@@ -242,7 +242,7 @@ func decodeSheet(data []byte) (s sheet, root *token.Token, err error) {
 		return s, nil, err
 	}
 	if len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
-		return s, nil, fmt.Errorf("%d documents, want one that begins with name: and description:", len(tree.Docs))
+		return s, nil, fmt.Errorf("%d documents, want one that begins with name and description", len(tree.Docs))
 	}
 	body := tree.Docs[0].Body
 	plain := &plainness{}

@@ -505,7 +505,8 @@ func goldenTrace(sc scenario, r []result) []byte {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s: %s\n", sc.name, sc.about)
-	b.WriteString("# frame phase work/target overrun | gate openness … | bottleneck confidence | reason; changes only\n")
+	b.WriteString("# frame phase work/target overrun | gate openness … | " +
+		"bottleneck confidence | reason; changes only\n")
 	var last key
 	late, tokens, openness := 0, 0.0, 0.0
 	for i, x := range r {

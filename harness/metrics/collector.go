@@ -100,7 +100,6 @@ type Collector struct {
 	outcomes [numOutcomes]int64
 
 	started bool
-	first   time.Duration // start of the first frame
 	last    time.Duration // start of the frame before
 	over    time.Duration // when it was over: shown, or its work done
 }

@@ -23,7 +23,7 @@ var control = []string{"<s>", "<|im_start|>", "<|im_end|>", "<|endoftext|>"}
 
 const (
 	firstPiece llm.Token = 256
-	longest              = 10 // bytes of the longest piece: " traveller"
+	longest    int       = 10 // bytes of the longest piece: " traveller"
 )
 
 var (

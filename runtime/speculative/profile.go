@@ -47,7 +47,8 @@ var keyNames = [4]string{"model", "draft model", "library", "processor"}
 
 // stored is the profile as it is written. New fields go last.
 type stored struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
+	//lint:ignore U1000 msgpack reads its tag
+	_msgpack struct{} `msgpack:",as_array"`
 
 	Magic   string
 	Version int
@@ -56,7 +57,8 @@ type stored struct {
 }
 
 type storedRow struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
+	//lint:ignore U1000 msgpack reads its tag
+	_msgpack struct{} `msgpack:",as_array"`
 
 	Threads int
 	TokenNS int64
