@@ -56,7 +56,8 @@ func summariseStops(stage llm.Stage, ms []float64) Stop {
 	if len(ms) == 0 {
 		return Stop{Stage: stage.String()}
 	}
-	return Stop{stage.String(), len(ms), metrics.Quantile(ms, 0.5), metrics.Quantile(ms, 0.99), slices.Max(ms)}
+	slices.Sort(ms)
+	return Stop{stage.String(), len(ms), metrics.Quantile(ms, 0.5), metrics.Quantile(ms, 0.99), ms[len(ms)-1]}
 }
 
 func batchTime(m *llamacpp.Model, width int) (time.Duration, error) {
