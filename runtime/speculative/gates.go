@@ -199,8 +199,12 @@ func (r Row) BreakEven(width int, model bool) (float64, bool) {
 func (c Costs) String() string {
 	var b strings.Builder
 	for _, r := range c.Rows {
-		fmt.Fprintf(&b, "%d threads: token %.1f ms, draft token %.2f, flat up to %d\n",
-			r.Threads, r.Token.Seconds()*1e3, r.Draft, r.Widest(maxWidth))
+		ms := r.Token.Seconds() * 1e3
+		fmt.Fprintf(&b, "%d threads: token %.1f ms, flat up to %d", r.Threads, ms, r.Widest(maxWidth))
+		if r.Draft > 0 {
+			fmt.Fprintf(&b, ", draft %.2f tokens", r.Draft)
+		}
+		b.WriteString("\n")
 		for _, p := range r.Verify {
 			if p.Width > 1 {
 				fmt.Fprintf(&b, "  width %2d: %5.2f tokens, break-even n-gram %s, model %s\n",

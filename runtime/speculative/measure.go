@@ -17,10 +17,26 @@ const (
 	defaultRounds = 9
 	maxRounds     = 1000
 
+	// fewestRounds is 3, the fewest that a median can throw anything out of.
+	fewestRounds = 3
+
+	// defaultBudget is 3 s for each number of threads, where a small model on 2
+	// cores takes 2 s. Beside another busy program two threads may take fifty
+	// times as long, since each waits for the other at every node.
+	defaultBudget = 3 * time.Second
+
+	// overBudget is how many budgets the fewest rounds may take. What is
+	// measured on so busy a machine says nothing of it.
+	overBudget = 4
+
 	// defaultContext is 64 tokens, about a persona's. What verifying costs
 	// beside decoding hardly depends on it, since both read the same cache.
 	defaultContext = 64
 )
+
+// ErrBusy is wrapped when something else keeps the machine so busy that nothing
+// can be measured.
+var ErrBusy = errors.New("speculative: measure: the machine is busy")
 
 // MeasureConfig says what to measure. The zero value is right at warm-up, when
 // the game does not run yet: 5 widths in 9 rounds, about 100 tokens of decoding.
@@ -30,6 +46,10 @@ type MeasureConfig struct {
 	Rounds  int       // measurements of each; 0 means 9. One more goes first and is left out
 	Context int       // tokens in the cache before; 0 means 64
 	Draft   llm.Model // measured beside; nil: none
+
+	// Budget is the time for one number of threads; 0 means 3 s. When it is
+	// over, the rounds until then have to do.
+	Budget time.Duration
 
 	// Progress is told how many batches are done, from Measure's goroutine.
 	Progress func(done, of int)
@@ -42,6 +62,9 @@ func (c *MeasureConfig) complete(info llm.Info) error {
 	if c.Context == 0 {
 		c.Context = min(defaultContext, info.Context/2)
 	}
+	if c.Budget == 0 {
+		c.Budget = defaultBudget
+	}
 	if c.Widths == nil {
 		c.Widths = []int{2, 4, 6, 8}
 	}
@@ -49,6 +72,9 @@ func (c *MeasureConfig) complete(info llm.Info) error {
 		c.Threads = []int{0}
 	}
 	c.Widths, c.Threads = unique(c.Widths), unique(c.Threads)
+	if c.Budget < 0 {
+		return fmt.Errorf("speculative: measure for %v: want more than 0, or 0 for %v", c.Budget, defaultBudget)
+	}
 	if c.Rounds < 1 || c.Rounds > maxRounds {
 		return fmt.Errorf("speculative: measure %d rounds: want 1…%d, or 0 for %d", c.Rounds, maxRounds, defaultRounds)
 	}
@@ -117,24 +143,31 @@ func Measure(ctx context.Context, m llm.Model, cfg MeasureConfig) (Costs, error)
 	return c, nil
 }
 
+// measured are the samples of one number of threads, a value a round.
+type measured struct {
+	threads int
+	token   []float64   // ns
+	draft   []float64   // in tokens
+	ratios  [][]float64 // by width
+}
+
 // measureRow measures with one number of threads.
-func measureRow(ctx context.Context, target, draft *probe, threads int, cfg MeasureConfig, progress func()) (Row, error) {
+func measureRow(ctx context.Context, target, draft *probe, threads int, cfg MeasureConfig, tick func()) (Row, error) {
 	g := llm.Grant{Threads: threads}
-	row := Row{Threads: max(1, threads)}
 	widths := append([]int{1}, cfg.Widths...)
-	var one, drafts []float64
-	ratios := make([][]float64, len(widths))
-	took := make([]float64, len(widths))
+	m := measured{threads: max(1, threads), ratios: make([][]float64, len(widths))}
+	spent := 0.0
 	for round := range cfg.Rounds + 1 {
+		took := make([]float64, len(widths))
 		for i := range widths {
 			at := (i + round) % len(widths) // each width has each place in a round
 			ns, used, err := target.time(ctx, widths[at], g)
 			if err != nil {
 				return Row{}, err
 			}
-			took[at] = ns
-			row.Threads = max(1, used)
-			progress()
+			took[at], m.threads = ns, max(1, used)
+			spent += ns
+			tick()
 		}
 		draftNS := 0.0
 		if draft != nil {
@@ -142,26 +175,45 @@ func measureRow(ctx context.Context, target, draft *probe, threads int, cfg Meas
 			if draftNS, _, err = draft.time(ctx, 1, g); err != nil {
 				return Row{}, err
 			}
+			spent += draftNS
 		}
-		if round == 0 {
-			continue // threads start, pages are read in
+		if round > 0 { // in the first one threads start and pages are read in
+			m.add(took, draftNS)
 		}
-		one, drafts = append(one, took[0]), append(drafts, draftNS/took[0])
-		for i := range widths {
-			ratios[i] = append(ratios[i], took[i]/took[0])
+		over := spent / float64(cfg.Budget)
+		if over > 1 && round >= fewestRounds {
+			break
+		}
+		if over > overBudget {
+			return Row{}, fmt.Errorf("%w: %d rounds with %d threads took %v: measure again when the machine is quiet",
+				ErrBusy, round+1, m.threads, time.Duration(spent))
 		}
 	}
-	row.Token, row.Draft = time.Duration(median(one)), median(drafts)
+	return m.row(widths), nil
+}
+
+func (m *measured) add(took []float64, draftNS float64) {
+	m.token, m.draft = append(m.token, took[0]), append(m.draft, draftNS/took[0])
+	for i, ns := range took {
+		m.ratios[i] = append(m.ratios[i], ns/took[0])
+	}
+}
+
+func (m *measured) row(widths []int) Row {
+	r := Row{Threads: m.threads, Token: time.Duration(median(m.token)), Draft: median(m.draft)}
 	for i, w := range widths {
-		row.Verify = append(row.Verify, Point{w, median(ratios[i])})
+		r.Verify = append(r.Verify, Point{w, median(m.ratios[i])})
 	}
-	return row, nil
+	return r
 }
 
 func median(xs []float64) float64 {
 	xs = slices.Sorted(slices.Values(xs))
 	return (xs[len(xs)/2] + xs[(len(xs)-1)/2]) / 2
 }
+
+// sentence fills the cache. What it says does not matter.
+const sentence = "The old road leads over the hills to the inn. "
 
 // probe is a model with some tokens in a sequence.
 type probe struct {
@@ -171,15 +223,15 @@ type probe struct {
 	batch  llm.Batch
 }
 
-func newProbe(ctx context.Context, m llm.Model, context int) (*probe, error) {
+func newProbe(ctx context.Context, m llm.Model, held int) (*probe, error) {
 	p := &probe{m: m}
 	if bos, ok := m.BOS(); ok {
 		p.tokens = append(p.tokens, bos)
 	}
-	for len(p.tokens) < context+maxWidth {
+	for len(p.tokens) < held+maxWidth {
 		n := len(p.tokens)
 		var err error
-		if p.tokens, err = m.Tokenize(p.tokens, "The old road leads over the hills to the inn. ", false); err != nil {
+		if p.tokens, err = m.Tokenize(p.tokens, sentence, false); err != nil {
 			return nil, fmt.Errorf("speculative: measure %s: %w", m.Info().Name, err)
 		}
 		if len(p.tokens) == n {
@@ -190,8 +242,8 @@ func newProbe(ctx context.Context, m llm.Model, context int) (*probe, error) {
 	if p.seq, err = m.NewSequence(); err != nil {
 		return nil, fmt.Errorf("speculative: measure %s: %w", m.Info().Name, err)
 	}
-	for at := 0; at < context; {
-		n := min(context-at, m.Info().MaxBatch)
+	for at := 0; at < held; {
+		n := min(held-at, m.Info().MaxBatch)
 		if _, err := p.decode(ctx, at, n, llm.Grant{}); err != nil {
 			p.seq.Close()
 			return nil, err
@@ -230,7 +282,7 @@ func (p *probe) time(ctx context.Context, width int, g llm.Grant) (ns float64, t
 		return 0, 0, fmt.Errorf("speculative: measure %s: %w", p.m.Info().Name, err)
 	}
 	if got := len(p.seq.Tokens()); got != before {
-		return 0, 0, fmt.Errorf("speculative: measure %s: its cache was cleared instead of cut: it can't be guessed for",
+		return 0, 0, fmt.Errorf("speculative: measure %s: its cache was cleared instead of cut: no guessing with it",
 			p.m.Info().Name)
 	}
 	return float64(busy(w)), w.Threads, nil

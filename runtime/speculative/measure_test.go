@@ -40,11 +40,13 @@ func TestMeasure(t *testing.T) {
 		}
 		return 0
 	}
-	draftCost := scripted.Cost{LayerNS: cost.LayerNS / 4, TokenNS: cost.TokenNS / 4, TailNS: cost.TailNS / 4, ThreadGain: 0.6}
+	draftCost := scripted.SmolLM2()
+	draftCost.LayerNS, draftCost.TokenNS, draftCost.TailNS = cost.LayerNS/4, cost.TokenNS/4, cost.TailNS/4
 	m := clocked(t, cost, nil)
 	steps := 0
 	got, err := speculative.Measure(context.Background(), m, speculative.MeasureConfig{
-		Threads: []int{2, 1, 9}, Widths: []int{8, 2, 4, 4}, Rounds: 31, Draft: clocked(t, draftCost, nil),
+		Threads: []int{2, 1, 9}, Widths: []int{8, 2, 4, 4}, Rounds: 31, Budget: time.Hour,
+		Draft: clocked(t, draftCost, nil),
 		Progress: func(done, of int) {
 			if steps++; done != steps || of != 3*32*4 {
 				t.Errorf("step %d is told as %d of %d", steps, done, of)
@@ -75,6 +77,30 @@ func TestMeasure(t *testing.T) {
 	for range m.Info().MaxSequences {
 		if _, err := m.NewSequence(); err != nil {
 			t.Fatalf("a sequence is left open: %v", err)
+		}
+	}
+}
+
+// TestMeasureBudget: a slow machine has fewer rounds, one that stands still is
+// not measured.
+func TestMeasureBudget(t *testing.T) {
+	for _, c := range []struct {
+		slower float64
+		rounds int // of 1+2+4+6+8 tokens, the first one included; 0: refused
+	}{{1, 10}, {3, 7}, {8, 4}, {50, 0}} { // 0.154 s a round at first
+		cost := scripted.SmolLM2()
+		cost.LayerNS, cost.TokenNS, cost.TailNS = c.slower*cost.LayerNS, c.slower*cost.TokenNS, c.slower*cost.TailNS
+		m := clocked(t, cost, func(cfg *scripted.Config) { cfg.Threads = 1 })
+		batches := 0
+		_, err := speculative.Measure(context.Background(), m, speculative.MeasureConfig{
+			Progress: func(int, int) { batches++ },
+		})
+		if c.rounds == 0 {
+			if !errors.Is(err, speculative.ErrBusy) {
+				t.Errorf("%v times slower: %v", c.slower, err)
+			}
+		} else if err != nil || batches != 5*c.rounds {
+			t.Errorf("%v times slower: %d batches, %v; want %d", c.slower, batches, err, 5*c.rounds)
 		}
 	}
 }
@@ -144,7 +170,8 @@ func TestProfile(t *testing.T) {
 	} {
 		other := key
 		change(&other)
-		if _, err := speculative.Decode(b, other); !errors.Is(err, speculative.ErrProfile) || !strings.Contains(err.Error(), name) {
+		_, err := speculative.Decode(b, other)
+		if !errors.Is(err, speculative.ErrProfile) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

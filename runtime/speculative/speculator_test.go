@@ -127,7 +127,8 @@ func TestOff(t *testing.T) {
 	} {
 		tb := newTable(t, c.target, c.opt)
 		tb.run(llm.Request{Prompt: []llm.Token{0, 1, 0, 1, 0, 1}, MaxTokens: 30}, llm.Grant{})
-		if s := tb.spec.Stats(); !strings.Contains(s.Off, c.why) || s.Rounds+s.PlainTokens > 0 || tb.works[llm.Verify] > 0 {
+		s := tb.spec.Stats()
+		if !strings.Contains(s.Off, c.why) || s.Rounds+s.PlainTokens > 0 || tb.works[llm.Verify] > 0 {
 			t.Errorf("off because %q, %d rounds; want %q and none", s.Off, s.Rounds, c.why)
 		}
 	}
@@ -166,6 +167,7 @@ func TestUnsuited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	noThreads := speculative.Costs{Rows: make([]speculative.Row, 1)}
 	for _, c := range []struct {
 		name  string
 		draft llm.Model
@@ -184,7 +186,7 @@ func TestUnsuited(t *testing.T) {
 		{"mode", nil, speculative.Options{Mode: 9}, "mode 9", nil},
 		{"width", nil, speculative.Options{MaxWidth: 1}, "MaxWidth 1", nil},
 		{"conversations", nil, speculative.Options{Conversations: -1}, "Conversations -1", nil},
-		{"costs", nil, speculative.Options{Costs: speculative.Costs{Rows: make([]speculative.Row, 1)}}, "0 threads", nil},
+		{"costs", nil, speculative.Options{Costs: noThreads}, "0 threads", nil},
 	} {
 		c.opt.Draft = c.draft
 		if len(c.opt.Costs.Rows) == 0 {
@@ -198,7 +200,7 @@ func TestUnsuited(t *testing.T) {
 	if err := speculative.Compatible(newTiny(5), newTiny(5)); err != nil {
 		t.Error(err)
 	}
-	for _, m := range []speculative.Mode{speculative.ModeAuto, speculative.ModeOff, speculative.ModeNGram, speculative.ModeModel} {
+	for m := speculative.ModeAuto; m <= speculative.ModeModel; m++ {
 		if got, err := speculative.ParseMode(m.String()); got != m || err != nil {
 			t.Errorf("%s is read as %s, %v", m, got, err)
 		}
@@ -257,6 +259,53 @@ func TestForgets(t *testing.T) {
 	again := ask("mira", "a")
 	if known >= first || other < first-1 || again < first-1 {
 		t.Errorf("%d batches at first, %d when known, %d of another owner, %d after Forget", first, known, other, again)
+	}
+}
+
+// TestWorker is for the race detector: a worker steps while a game submits,
+// cancels, shuts and opens the draft's gate, and reads Stats.
+func TestWorker(t *testing.T) {
+	open := func() *scripted.Model {
+		m, err := scripted.New(scripted.Config{Script: scripted.Echo, MaxSequences: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	target, draft := open(), open()
+	tb := newTable(t, target, speculative.Options{Draft: draft, Costs: flat(1)})
+	w, err := llm.StartWorker(tb.engine, llm.WorkerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	segments, _ := target.RenderChat([]llm.Turn{{Role: llm.User, Text: strings.Repeat("the old road ", 9)}}, true)
+	p, _, _ := llm.TokenizeChat(target, segments)
+	want := plain(t, open(), llm.Request{Prompt: p})
+	var events []llm.Event
+	cancelled := map[llm.RequestID]bool{}
+	for i := range 200 {
+		id, err := tb.engine.Submit(llm.Request{Owner: []string{"mira", ""}[i%2], Prompt: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; tb.engine.HasWork(); n++ {
+			draft.Gate().Publish(llm.Window{Mode: llm.GateMode(n % 2 * 3)}) // free, closed
+			if i%4 == 0 && n == i && tb.engine.Cancel(id) {
+				cancelled[id] = true
+			}
+			if i%50 == 1 {
+				tb.engine.Forget("mira")
+			}
+			tb.spec.Stats()
+			events = tb.engine.Poll(events)
+		}
+		events = tb.engine.Poll(events)
+	}
+	w.Stop()
+	for id, end := range endings(tb.engine.Poll(events)) {
+		if !cancelled[id] && end.Text != want.Text || !strings.HasPrefix(want.Text, end.Text) {
+			t.Errorf("request %d, cancelled %v: %+v, want %q", id, cancelled[id], end, want.Text)
+		}
 	}
 }
 
