@@ -54,6 +54,7 @@ typedef struct {
     int64_t *predict;        // [n_layers + 1] expected ns of each layer and of the head
     int32_t node, nodes;     // nodes asked in this decode; nodes of the last whole one
     int32_t by_name;         // 1 once a node named l_out-N was seen
+    int32_t halt;            // last layer of the admitted group
     int32_t layer;           // layer at whose end the graph was asked to halt
     int32_t done;            // last finished layer, -1 before the first
     int64_t group_start_ns, last_end_ns;

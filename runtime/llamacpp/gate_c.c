@@ -167,15 +167,28 @@ static int32_t clamp_stride(lull_hook *h, int32_t layers_per_stop) {
     return layers_per_stop < 1 || layers_per_stop > h->n_layers ? h->n_layers : layers_per_stop;
 }
 
-// predict_next sums the expected time of the group after `done`.
-static int64_t predict_next(lull_hook *h, int32_t layers_per_stop) {
-    if (h->predict == NULL) return 0;
-    int32_t first = h->done + 1;
-    if (first >= h->n_layers) return h->predict[h->n_layers];
-    int32_t last = first + clamp_stride(h, layers_per_stop) - 1;
-    int64_t sum = 0;
-    for (int32_t i = first; i <= last && i < h->n_layers; i++) sum += h->predict[i];
-    return sum;
+// expected is the predicted time of one layer, or of the head.
+static int64_t expected(const lull_hook *h, int32_t layer) { return h->predict == NULL ? 0 : h->predict[layer]; }
+
+// admit_group asks for the next layer (or the head), and takes as many more into
+// the group as the window allows and stride says: each halt wakes the pool's
+// threads anew, which costs 10 % of a token with a halt at every layer.
+static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *until) {
+    int32_t first = h->done + 1, stride = clamp_stride(h, w.layers_per_stop);
+    if (first >= h->n_layers) {
+        return lull_admit(now, h->last_end_ns, w, expected(h, h->n_layers), h->tentative, until);
+    }
+    int64_t sum = expected(h, first), unused;
+    int32_t v = lull_admit(now, h->last_end_ns, w, sum, h->tentative, until);
+    int32_t last = first, end = first + stride - 1;
+    if (end >= h->n_layers) end = h->n_layers - 1;
+    while (v == LULL_GO && last < end) {
+        sum += expected(h, last + 1);
+        if (lull_admit(now, h->last_end_ns, w, sum, h->tentative, &unused) != LULL_GO) break;
+        last++;
+    }
+    h->halt = last;
+    return v;
 }
 
 // pass returns true when the next group may run, false when it must stop.
@@ -190,7 +203,7 @@ static bool pass(lull_hook *h) {
         lull_window w = gate_read(g);
         int64_t now = gate_now(g), until;
         if (began == 0) began = now;
-        int32_t v = lull_admit(now, h->last_end_ns, w, predict_next(h, w.layers_per_stop), h->tentative, &until);
+        int32_t v = admit_group(h, now, w, &until);
         go = v == LULL_GO;
         if (v != LULL_WAIT) break;
         atomic_fetch_add(&g->waiters, 1);
@@ -292,10 +305,14 @@ static int32_t layer_at(lull_hook *h, const char *name) {
     return layer < h->n_layers ? layer : -1;
 }
 
+// wants_stop tells whether the graph should halt after this layer: at the end of
+// the admitted group, and before the head, unless the gate is free.
 static bool wants_stop(lull_hook *h, int32_t layer) {
-    int32_t stride = clamp_stride(h, atomic_load(&h->gate->layers_per_stop));
-    if (atomic_load(&h->gate->mode) == LULL_FREE && stride >= h->n_layers) return false;
-    return (layer + 1) % stride == 0 || layer == h->n_layers - 1;
+    if (atomic_load(&h->gate->mode) == LULL_FREE) {
+        int32_t stride = clamp_stride(h, atomic_load(&h->gate->layers_per_stop));
+        if (stride >= h->n_layers) return false;
+    }
+    return layer >= h->halt || layer == h->n_layers - 1;
 }
 
 bool lull_hook_eval(void *tensor, bool ask, void *hook) {
@@ -304,7 +321,10 @@ bool lull_hook_eval(void *tensor, bool ask, void *hook) {
         h->node++;
         int32_t layer = layer_at(h, (const char *)tensor + 256);
         if (layer < 0) return false;
-        if (layer <= h->done) h->done = -1; // the next micro-batch of the same call
+        if (layer <= h->done) { // the next micro-batch of the same call
+            h->done = -1;
+            h->halt = 0;
+        }
         if (!wants_stop(h, layer)) return false;
         h->layer = layer;
         return true;

@@ -82,6 +82,7 @@ func makeCallbacks() error {
 type hook struct {
 	soft   *llm.SoftGate
 	clock  llm.Clock
+	admit  llm.AdmitFunc
 	slot   int
 	layers int
 	table  []int64 // predictions, a row of layers+1 for each width and number of threads
@@ -91,7 +92,7 @@ type hook struct {
 	tentative, drop     bool
 	node, nodes         int
 	byName              bool
-	layer, done         int
+	halt, layer, done   int
 	groupStart, lastEnd int64
 	switches            int64
 	waited              time.Duration
@@ -106,6 +107,7 @@ func newHook(g *gate, layers int) (*hook, error) {
 	h := &hook{
 		soft:    llm.NewGate(g.clock, g.admit),
 		clock:   g.clock,
+		admit:   g.admit,
 		layers:  layers,
 		table:   make([]int64, widthRows*maxThreads*(layers+1)),
 		samples: make([]llm.LayerSample, 0, layers+1),
@@ -170,29 +172,36 @@ func (h *hook) stride(layersPerStop int) int {
 	return layersPerStop
 }
 
-func (h *hook) predictNext(layersPerStop int) time.Duration {
-	first := h.done + 1
-	if first >= h.layers {
-		return time.Duration(h.row[h.layers])
-	}
-	sum := int64(0)
-	for _, ns := range h.row[first:min(first+h.stride(layersPerStop), h.layers)] {
-		sum += ns
-	}
-	return time.Duration(sum)
-}
+func (h *hook) expected(layer int) time.Duration { return time.Duration(h.row[layer]) }
 
 func (h *hook) pass() bool {
 	h.stops++
-	waited, ok := h.soft.Pass(h.lastEnd, h.predictNext(h.soft.Window().LayersPerStop), h.tentative)
+	first := h.done + 1
+	waited, ok := h.soft.Pass(h.lastEnd, h.expected(min(first, h.layers)), h.tentative)
 	h.waited += waited
 	h.switches = involuntarySwitches()
 	h.groupStart = h.clock.Now()
 	if !ok {
 		h.drop = true
 		atomic.StoreUint32(&abortWords[h.slot], 1)
+	} else if first < h.layers {
+		h.halt = h.groupEnd(first)
 	}
 	return ok
+}
+
+// groupEnd is the last layer of the group that begins at first: as many as the
+// window allows and its stride says, since each halt wakes the pool anew.
+func (h *hook) groupEnd(first int) int {
+	w := h.soft.Window()
+	last, end := first, min(first+h.stride(w.LayersPerStop), h.layers)-1
+	for sum := h.expected(first); last < end; last++ {
+		sum += h.expected(last + 1)
+		if v, _ := h.admit(h.groupStart, h.lastEnd, w, sum, h.tentative); v != llm.Go {
+			break
+		}
+	}
+	return last
 }
 
 func (h *hook) finish(last int) {
@@ -247,11 +256,10 @@ func evalHook(tensor unsafe.Pointer, ask, slot uintptr) uintptr {
 		return 0
 	}
 	if layer <= h.done {
-		h.done = -1
+		h.done, h.halt = -1, 0
 	}
 	w := h.soft.Window()
-	stride := h.stride(w.LayersPerStop)
-	if w.Mode == llm.GateFree && stride >= h.layers || (layer+1)%stride != 0 && layer != h.layers-1 {
+	if w.Mode == llm.GateFree && h.stride(w.LayersPerStop) >= h.layers || layer < h.halt && layer != h.layers-1 {
 		return 0
 	}
 	h.layer = layer
