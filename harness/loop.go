@@ -5,6 +5,7 @@ import (
 
 	"github.com/lull-npc/lull/harness/load"
 	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/scheduler"
 )
 
 // clock is what the loop knows of time. load.Timer is the real one.
@@ -41,6 +42,7 @@ type frameRecord struct {
 	Ours     int32 // ns that our calls took
 	OursCPU  int32 // of which this thread had a core
 	Gate     uint8 // the gate's mode after FrameEnd
+	Decision scheduler.Decision
 	CPU, GPU time.Duration
 	Streamed int64
 	Rate     float32 // GB/s of memory that were asked for

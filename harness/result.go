@@ -69,6 +69,8 @@ type Run struct {
 	Reasons         map[string]float64  `json:"reasons"` // share of frames
 	Phases          map[string]PhaseRun `json:"phases"`
 
+	Decisions *Decisions `json:"decisions"` // null without a controller
+
 	LimitShare    *float64 `json:"limit_share"`     // tokens_per_s of limit_tokens_per_s
 	IdleRateShare *float64 `json:"idle_rate_share"` // tokens_per_s of idle_tokens_per_s
 
@@ -262,11 +264,53 @@ func (r *Run) reasons(rec *recording) {
 	if !rec.steered || total == 0 {
 		return
 	}
+	r.Decisions = decisions(rec.frames)
 	for i, n := range rec.reasons {
 		if n > 0 {
 			r.Reasons[scheduler.Reason(i).String()] = float64(n) / float64(total)
 		}
 	}
+}
+
+// Decisions are the controller's, over the frames of a run.
+type Decisions struct {
+	Openness      Pair50  `json:"openness"`     // [0,1]; above 0.5 layers may begin before the game's work is done
+	MarginMs      Pair50  `json:"margin_ms"`    // before the deadline
+	WindowMs      Pair50  `json:"window_ms"`    // from FrameEnd to the deadline less the margin
+	Threads       float64 `json:"threads_mean"` // granted
+	LayersPerStop float64 `json:"layers_per_stop_mean"`
+	PrefillChunk  float64 `json:"prefill_chunk_mean"`
+}
+
+// Pair50 is a median with the tenth below and above it.
+type Pair50 struct {
+	P10 *float64 `json:"p10"`
+	P50 *float64 `json:"p50"`
+	P90 *float64 `json:"p90"`
+}
+
+func pair50(xs []float64) Pair50 {
+	return Pair50{quantile(xs, 0.1), quantile(xs, 0.5), quantile(xs, 0.9)}
+}
+
+func decisions(frames []frameRecord) *Decisions {
+	if len(frames) == 0 {
+		return nil
+	}
+	var out Decisions
+	var open, margin, window []float64
+	for i := range frames {
+		f := &frames[i]
+		d := &f.Decision
+		open = append(open, d.Openness)
+		margin = append(margin, d.Margin.Seconds()*1e3)
+		window = append(window, max(0, (-f.Overrun-d.Margin).Seconds()*1e3))
+		out.Threads += float64(d.Threads) / float64(len(frames))
+		out.LayersPerStop += float64(d.LayersPerStop) / float64(len(frames))
+		out.PrefillChunk += float64(d.PrefillChunk) / float64(len(frames))
+	}
+	out.Openness, out.MarginMs, out.WindowMs = pair50(open), pair50(margin), pair50(window)
+	return &out
 }
 
 // Summary holds medians and quartiles over the complete runs of a policy.

@@ -118,7 +118,7 @@ func (s *session) play(rt *local.Runtime, rec *recording) (*player, error) {
 	l.restart()
 	for l.played < s.timeline.total() && !s.stop.Load() {
 		if l.next(&r) {
-			r.Gate = p.gate
+			r.Gate, r.Decision = p.gate, p.decision
 			rec.frames = append(rec.frames, r)
 		}
 		s.played.Store(int64(s.warmUp + l.played))
@@ -131,14 +131,15 @@ func (s *session) play(rt *local.Runtime, rec *recording) (*player, error) {
 // player is a game whose work is a load, and whose calls are lull's. Call from
 // the game thread.
 type player struct {
-	rt     *local.Runtime // nil: native
-	cast   *cast
-	team   *load.Team
-	loop   *loop
-	phases []scheduler.Phase // by phase of the timeline
-	phase  int
-	warm   bool
-	gate   uint8
+	rt       *local.Runtime // nil: native
+	cast     *cast
+	team     *load.Team
+	loop     *loop
+	phases   []scheduler.Phase // by phase of the timeline
+	phase    int
+	warm     bool
+	decision scheduler.Decision
+	gate     uint8
 }
 
 func (p *player) begin(id uint64, phase int, target time.Duration, now int64) {
@@ -159,7 +160,7 @@ func (p *player) end(id uint64, j *load.Job, deadline, now int64) {
 		p.rt.FrameTimings(id, scheduler.FrameTimings{GPUBusy: j.GPU})
 	}
 	d := p.rt.FrameEnd(id, deadline, now)
-	p.gate = uint8(d.Gate)
+	p.gate, p.decision = uint8(d.Gate), d
 	played := p.loop.played
 	if p.warm {
 		played = -1
