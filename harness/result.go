@@ -290,6 +290,7 @@ type Pair50 struct {
 }
 
 func pair50(xs []float64) Pair50 {
+	slices.Sort(xs)
 	return Pair50{quantile(xs, 0.1), quantile(xs, 0.5), quantile(xs, 0.9)}
 }
 
