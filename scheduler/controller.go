@@ -293,13 +293,18 @@ func (c *Controller) attribute(s *FrameSample) Reason {
 	l := &c.lateness
 	allowed := min(allowedMax, l.ownRate()+c.allowance())
 	late := l.late(s)
-	e := frameError{late: late, busy: c.busy(s), allowed: allowed, debt: l.debt}
+	e := frameError{late: late, busy: c.busy(s), allowed: allowed, debt: l.debt, windows: c.last.Gate == GateWindow}
 	found := false
 	switch {
 	case c.closedFor > offSettle || c.idleFor > offSettle:
 		found = l.off(s)
 	case c.closedFor > 0 || c.idleFor > 0:
 		l.neither()
+	case s.Quiet:
+		// The LLM ran beside other frames, not this one: its lateness tells the
+		// game's own rate, and its part in lateness was none.
+		found = l.quiet(s, c.allowance())
+		e.on, e.late, e.allowed, e.debt, late = true, false, c.allowance(), l.debt, false
 	default:
 		if late && l.streak == 0 {
 			c.streakFrom = c.loop.openness

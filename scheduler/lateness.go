@@ -167,6 +167,15 @@ func (l *lateness) off(s *FrameSample) (found bool) {
 	return over
 }
 
+// quiet takes a frame in which the LLM could run and did not, beside the game's
+// work. It counts for the game's own rate, and pays debt back like a punctual
+// one. It returns what off returns.
+func (l *lateness) quiet(s *FrameSample, allowed float64) (found bool) {
+	found = l.off(s)
+	l.debt = max(-debtBanked, l.debt-allowed)
+	return found
+}
+
 // runShare is the share of late frames in the present run of off frames.
 func (l *lateness) runShare() float64 {
 	if l.run == 0 {

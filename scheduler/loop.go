@@ -97,6 +97,7 @@ type frameError struct {
 	busy    float64 // the game's work, share of the reference; 0: unknown
 	allowed float64 // p*
 	debt    float64 // late frames beyond p* that are not paid back yet; negative: banked
+	windows bool    // at windowShare and below, layers only run in the idle time
 }
 
 // next moves openness by one frame and returns the rule that moved it.
@@ -125,6 +126,10 @@ func (l *frameLoop) next(e frameError) Reason {
 	}
 	yield, _ := l.pi.next(l.held, step)
 	l.openness = 1 - yield
+	if e.windows {
+		// Nearness is a reason to leave the game's work alone, not its idle time.
+		l.openness = max(l.openness, min(windowShare, 1-min(max(l.pi.integral, 0), 1)))
+	}
 	switch {
 	case why == ReasonLate:
 	case l.held > 0:

@@ -82,6 +82,10 @@ type FrameSample struct {
 	// can be published. Without it the gate paces instead.
 	Marked bool
 
+	// Quiet says that the gate saw no layer run between Start and End. If such a
+	// frame is late, that is the game's doing. False: one ran, or nobody knows.
+	Quiet bool
+
 	Phase Phase
 	Host  HostSignals
 }

@@ -33,6 +33,8 @@ typedef struct {
     _Atomic uint32_t waiters; // threads inside a wait
     _Atomic int32_t mode, layers_per_stop;
     _Atomic int64_t open_ns, close_ns, pause_ns, expires_ns;
+    _Atomic int32_t running;  // groups of layers that run now, of all hooks
+    _Atomic uint64_t groups;  // groups that began
     int64_t clock_offset_ns;  // this machine's monotonic clock minus lull's; fixed at creation
 } lull_gate;
 
@@ -49,6 +51,7 @@ typedef struct {
     lull_gate *gate;
     _Atomic uint32_t stop;   // llm.Model.Stop
     uint32_t drop;           // this decode was given up at the gate
+    uint32_t inside;         // this hook counts in gate->running
     int32_t n_layers;
     int32_t width, threads, tentative; // of the decode that runs
     int64_t *predict;        // [n_layers + 1] expected ns of each layer and of the head
@@ -66,6 +69,8 @@ typedef struct {
 
 void lull_gate_init(lull_gate *g, int64_t lull_now_ns);
 void lull_gate_publish(lull_gate *g, lull_window w);
+bool lull_gate_running(lull_gate *g);
+uint64_t lull_gate_groups(lull_gate *g);
 int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, bool tentative, int64_t *until);
 
 void lull_hook_stop(lull_hook *h, bool on);

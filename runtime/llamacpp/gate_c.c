@@ -161,7 +161,18 @@ int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, b
     return LULL_WAIT;
 }
 
+bool lull_gate_running(lull_gate *g) { return atomic_load(&g->running) > 0; }
+uint64_t lull_gate_groups(lull_gate *g) { return atomic_load(&g->groups); }
+
 // ---- the hook ----
+
+// set_inside counts the hook in or out of what runs behind the gate.
+static void set_inside(lull_hook *h, bool on) {
+    if (h->inside == on) return;
+    h->inside = on;
+    atomic_fetch_add(&h->gate->running, on ? 1 : -1);
+    if (on) atomic_fetch_add(&h->gate->groups, 1);
+}
 
 static int32_t clamp_stride(lull_hook *h, int32_t layers_per_stop) {
     return layers_per_stop < 1 || layers_per_stop > h->n_layers ? h->n_layers : layers_per_stop;
@@ -194,6 +205,7 @@ static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *un
 // pass returns true when the next group may run, false when it must stop.
 static bool pass(lull_hook *h) {
     lull_gate *g = h->gate;
+    set_inside(h, false);
     int64_t began = 0;
     bool go = false;
     h->stops++;
@@ -214,6 +226,7 @@ static bool pass(lull_hook *h) {
     h->group_start_ns = gate_now(g);
     h->waited_ns += began ? h->group_start_ns - began : 0;
     if (!go) h->drop = 1;
+    set_inside(h, go);
     return go;
 }
 
@@ -274,6 +287,7 @@ void lull_hook_leave(lull_hook *h, bool complete) {
         h->nodes = h->node;
     }
     h->last_end_ns = gate_now(h->gate);
+    set_inside(h, false);
 }
 
 // layer_of reads N from a tensor named l_out-N, or returns -1. The name stands

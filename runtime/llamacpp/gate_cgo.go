@@ -44,6 +44,13 @@ func (g *gate) Publish(w llm.Window) {
 	runtime.KeepAlive(g)
 }
 
+// Activity implements llm.Gate.
+func (g *gate) Activity() (running bool, groups uint64) {
+	running, groups = bool(C.lull_gate_running(g.c)), uint64(C.lull_gate_groups(g.c))
+	runtime.KeepAlive(g)
+	return running, groups
+}
+
 func cWindow(w llm.Window) C.lull_window {
 	return C.lull_window{
 		mode:            C.int32_t(w.Mode),

@@ -41,6 +41,15 @@ func (g *gate) Publish(w llm.Window) {
 	}
 }
 
+// Activity implements llm.Gate.
+func (g *gate) Activity() (running bool, groups uint64) {
+	for _, h := range *g.hooks.Load() {
+		r, n := h.soft.Activity()
+		running, groups = running || r, groups+n
+	}
+	return running, groups
+}
+
 // add gives a new hook the newest window.
 func (g *gate) add(h *hook) {
 	g.mu.Lock()
@@ -160,6 +169,7 @@ func (h *hook) leave(complete bool, w *llm.Work) {
 		h.nodes = h.node
 	}
 	h.lastEnd = h.clock.Now()
+	h.soft.Leave()
 	w.Waited += h.waited
 	w.Stops += h.stops
 	w.Samples = h.samples

@@ -44,8 +44,13 @@ type AdmitFunc func(now, lastEnd int64, w Window, next time.Duration, tentative 
 
 // Gate is where windows are published. Publish does not allocate, lock or
 // block. Publish is called from one thread at a time; the model reads elsewhere.
+//
+// Activity tells whether layers run right now, and how many groups of layers
+// have begun so far: if neither says anything between two calls, none ran. Safe
+// for concurrent use.
 type Gate interface {
 	Publish(Window)
+	Activity() (running bool, groups uint64)
 }
 
 // Clock is time as a model sees it. Safe for concurrent use.

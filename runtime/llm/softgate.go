@@ -26,6 +26,9 @@ type SoftGate struct {
 	open, shut, pause atomic.Int64
 	expires           atomic.Int64
 
+	running atomic.Bool   // a group of layers runs
+	groups  atomic.Uint64 // that began
+
 	stopped atomic.Bool
 	wake    chan struct{} // capacity 1: a wake that nobody waits for is kept
 }
@@ -72,6 +75,14 @@ func (g *SoftGate) Window() Window {
 	}
 }
 
+// Activity implements Gate. A group runs from a Pass that let it go to the next
+// Pass or Leave.
+func (g *SoftGate) Activity() (running bool, groups uint64) { return g.running.Load(), g.groups.Load() }
+
+// Leave tells that the group which Pass let go has ended and no other follows
+// at once. Call from the goroutine that passes.
+func (g *SoftGate) Leave() { g.running.Store(false) }
+
 // Stop makes a waiting Pass, and every later one, return false at once, until
 // Resume. Safe for concurrent use.
 func (g *SoftGate) Stop() {
@@ -101,6 +112,7 @@ func (g *SoftGate) rouse() {
 // work is to be given up. lastEnd is when the last group ended, next how long
 // the next one is thought to take. Call from one goroutine at a time.
 func (g *SoftGate) Pass(lastEnd int64, next time.Duration, tentative bool) (waited time.Duration, ok bool) {
+	g.running.Store(false)
 	begin := g.clock.Now()
 	for now := begin; ; now = g.clock.Now() {
 		waited = time.Duration(now - begin)
@@ -110,6 +122,8 @@ func (g *SoftGate) Pass(lastEnd int64, next time.Duration, tentative bool) (wait
 		verdict, until := g.admit(now, lastEnd, g.Window(), next, tentative)
 		switch verdict {
 		case Go:
+			g.running.Store(true)
+			g.groups.Add(1)
 			return waited, true
 		case Stop:
 			return waited, false

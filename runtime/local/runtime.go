@@ -24,13 +24,15 @@ type Runtime struct {
 	once    sync.Once
 
 	// Game thread.
-	marks    scheduler.Marks
-	control  *scheduler.Controller // nil: nobody decides
-	decision scheduler.Decision
-	phase    scheduler.Phase
-	host     scheduler.HostSignals
-	reasons  [scheduler.Reasons]int
-	idle     bool // the controller knows that the engine has nothing to do
+	marks         scheduler.Marks
+	control       *scheduler.Controller // nil: nobody decides
+	decision      scheduler.Decision
+	phase         scheduler.Phase
+	host          scheduler.HostSignals
+	reasons       [scheduler.Reasons]int
+	ranAtBegin    bool   // layers ran when the frame began
+	groupsAtBegin uint64 // that had begun by then
+	idle          bool   // the controller knows that the engine has nothing to do
 
 	// Between the threads.
 	threads, chunk atomic.Int32
@@ -44,6 +46,7 @@ func (r *Runtime) FrameBegin(id uint64, target time.Duration, now int64) {
 	if r.spec.Steer == SteerNone {
 		return
 	}
+	r.ranAtBegin, r.groupsAtBegin = r.Model.Gate().Activity()
 	w, outcome := r.marks.Begin(id, target, scheduler.Instant(now))
 	if outcome.Taken() {
 		r.publish(w)
@@ -62,6 +65,8 @@ func (r *Runtime) FrameEnd(id uint64, deadline, now int64) scheduler.Decision {
 		return r.decision
 	}
 	s.Phase, s.Host = r.phase, r.host
+	running, groups := r.Model.Gate().Activity()
+	s.Quiet = !r.ranAtBegin && !running && groups == r.groupsAtBegin
 	r.step(s)
 	r.publish(r.marks.Plan(r.decision))
 	return r.decision

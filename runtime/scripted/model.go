@@ -187,6 +187,7 @@ func (m *Model) check(b *llm.Batch) error {
 // run lets the time of the batch pass, group by group under the gate. It
 // reports false when it was stopped.
 func (m *Model) run(b *llm.Batch, w *llm.Work) bool {
+	defer m.gate.Leave()
 	width, rows := len(b.Entries), 0
 	for _, e := range b.Entries {
 		if e.Logits {
