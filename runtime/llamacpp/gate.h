@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     _Atomic uint32_t seq;     // odd while a window is being written
     _Atomic uint32_t wake;    // futex word: counts windows and stops
-    _Atomic uint32_t waiters; // threads inside a wait
+    _Atomic uint32_t waiters; // threads that sleep until somebody wakes them
     _Atomic int32_t mode, layers_per_stop;
     _Atomic int64_t open_ns, close_ns, pause_ns, expires_ns;
     _Atomic int32_t running;  // groups of layers that run now, of all hooks

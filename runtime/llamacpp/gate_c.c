@@ -231,9 +231,12 @@ static bool pass(lull_hook *h) {
 }
 
 // learn moves the prediction of each layer of a finished group towards what it
-// took: down at once by a quarter, up by a sixteenth, since most disturbance
-// is one-sided (something else ran). A whole run only seeds an empty table: the
-// head takes as long as several layers, an average would blur the two.
+// took: up by a quarter, down by a thirty-second, so that it lies near the
+// longest of ordinary runs. Too long a prediction loses the end of a window, too
+// short a one puts a layer into the game's frame, where the low-priority thread
+// that runs it stands still until the game has done. A single long run counts
+// at most double. A whole run only seeds an empty table: the head takes as long
+// as several layers, an average would blur the two.
 static void learn(lull_hook *h, int32_t first, int32_t last, int64_t ns) {
     if (h->predict == NULL) return;
     if (first == 0 && last == h->n_layers && h->predict[0] != 0) return;
@@ -241,7 +244,8 @@ static void learn(lull_hook *h, int32_t first, int32_t last, int64_t ns) {
     for (int32_t i = first; i <= last; i++) {
         int64_t *p = &h->predict[i];
         if (*p == 0) *p = each;
-        else *p += (each - *p) / (each < *p ? 4 : 16);
+        else if (each < *p) *p += (each - *p) / 32;
+        else *p += ((each < 2 * *p ? each : 2 * *p) - *p) / 4;
     }
 }
 

@@ -241,9 +241,9 @@ func (h *hook) learn(first, last int, ns int64) {
 		case *p == 0:
 			*p = each
 		case each < *p:
-			*p += (each - *p) / 4
+			*p += (each - *p) / 32
 		default:
-			*p += (each - *p) / 16
+			*p += (min(each, 2**p) - *p) / 4
 		}
 	}
 }
