@@ -22,12 +22,17 @@ func medianInterval(xs []float64) (low, high float64) {
 	return p.Low, p.High
 }
 
+// stopChunk is how many tokens of a prompt run when they are stopped: what the
+// scheduler grants beside a game. A batch stops between two operations, and the
+// longest one grows with it.
+const stopChunk = 32
+
 // stops measures from Stop to the return of Decode.
 func stops(ctx context.Context, cfg Config, m *llamacpp.Model, stage llm.Stage) (Stop, error) {
 	random := rand.New(rand.NewPCG(cfg.Seed, uint64(stage)))
 	width := 1
 	if stage == llm.Prefill {
-		width = cfg.Prefill
+		width = stopChunk
 	}
 	typical, err := batchTime(m, width)
 	if err != nil {

@@ -24,6 +24,7 @@ typedef struct {
     int32_t mode;
     int32_t layers_per_stop;
     int64_t open_ns, close_ns, pause_ns, expires_ns;
+    int32_t spill;
 } lull_window;
 
 // A gate is written by the game thread (seqlock) and read by decode threads.
@@ -31,7 +32,7 @@ typedef struct {
     _Atomic uint32_t seq;     // odd while a window is being written
     _Atomic uint32_t wake;    // futex word: counts windows and stops
     _Atomic uint32_t waiters; // threads that sleep until somebody wakes them
-    _Atomic int32_t mode, layers_per_stop;
+    _Atomic int32_t mode, layers_per_stop, spill;
     _Atomic int64_t open_ns, close_ns, pause_ns, expires_ns;
     _Atomic int32_t running;  // groups of layers that run now, of all hooks
     _Atomic uint64_t groups;  // groups that began

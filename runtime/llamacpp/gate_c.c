@@ -107,6 +107,7 @@ void lull_gate_publish(lull_gate *g, lull_window w) {
     atomic_store(&g->close_ns, w.close_ns);
     atomic_store(&g->pause_ns, w.pause_ns);
     atomic_store(&g->expires_ns, w.expires_ns);
+    atomic_store(&g->spill, w.spill);
     atomic_fetch_add(&g->seq, 1);
     // A window that is shut lets nobody in: who waits may sleep on, until the
     // next one or the old one's expiry. That saves a system call each frame.
@@ -124,6 +125,7 @@ static lull_window gate_read(lull_gate *g) {
         w.close_ns = atomic_load(&g->close_ns);
         w.pause_ns = atomic_load(&g->pause_ns);
         w.expires_ns = atomic_load(&g->expires_ns);
+        w.spill = atomic_load(&g->spill);
         if ((before & 1) == 0 && atomic_load(&g->seq) == before) return w;
     }
 }
@@ -181,16 +183,23 @@ static int32_t clamp_stride(lull_hook *h, int32_t layers_per_stop) {
 // expected is the predicted time of one layer, or of the head.
 static int64_t expected(const lull_hook *h, int32_t layer) { return h->predict == NULL ? 0 : h->predict[layer]; }
 
+// spilled is llm.Window.Spilled.
+static int64_t spilled(lull_window w, int64_t next) {
+    int64_t most = (w.close_ns - w.open_ns) / 4 * 3;
+    return w.spill && w.mode == LULL_WINDOW && most > 0 && next > most ? most : next;
+}
+
 // admit_group asks for the next layer (or the head), and takes as many more into
 // the group as the window allows and stride says: each halt wakes the pool's
 // threads anew, which costs 10 % of a token with a halt at every layer.
 static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *until) {
     int32_t first = h->done + 1, stride = clamp_stride(h, w.layers_per_stop);
     if (first >= h->n_layers) {
-        return lull_admit(now, h->last_end_ns, w, expected(h, h->n_layers), h->tentative, until);
+        int64_t head = spilled(w, expected(h, h->n_layers));
+        return lull_admit(now, h->last_end_ns, w, head, h->tentative, until);
     }
     int64_t sum = expected(h, first), unused;
-    int32_t v = lull_admit(now, h->last_end_ns, w, sum, h->tentative, until);
+    int32_t v = lull_admit(now, h->last_end_ns, w, spilled(w, sum), h->tentative, until);
     int32_t last = first, end = first + stride - 1;
     if (end >= h->n_layers) end = h->n_layers - 1;
     while (v == LULL_GO && last < end) {

@@ -52,6 +52,10 @@ func (g *gate) Activity() (running bool, groups uint64) {
 }
 
 func cWindow(w llm.Window) C.lull_window {
+	spill := C.int32_t(0)
+	if w.Spill {
+		spill = 1
+	}
 	return C.lull_window{
 		mode:            C.int32_t(w.Mode),
 		layers_per_stop: C.int32_t(w.LayersPerStop),
@@ -59,6 +63,7 @@ func cWindow(w llm.Window) C.lull_window {
 		close_ns:        C.int64_t(w.Close),
 		pause_ns:        C.int64_t(w.Pause),
 		expires_ns:      C.int64_t(w.Expires),
+		spill:           spill,
 	}
 }
 

@@ -19,8 +19,21 @@ type Window struct {
 	Mode          GateMode
 	Open, Close   int64         // GateWindow: monotonic ns between which layers may run; Close ≤ Open is shut
 	Pause         time.Duration // GatePaced: rest after each group
+	Spill         bool          // GateWindow: a group too long for any window may begin at this one's start
 	Expires       int64         // monotonic ns from which the gate counts as free; 0 is never
 	LayersPerStop int           // layers between two looks at the gate; 0 or more than the model has: all of them
+}
+
+// Spilled is next as the rule should take it. A group that can't be divided (the
+// output head takes 2 ms and more) would never fit into a window that is shorter.
+// Where Spill allows it, that group counts as three quarters of the window, so
+// that it begins in the window's first quarter and most of it runs inside. What
+// spills into the game's frame must be of low priority.
+func (w Window) Spilled(next time.Duration) time.Duration {
+	if most := time.Duration(w.Close-w.Open) / 4 * 3; w.Spill && w.Mode == GateWindow && most > 0 && next > most {
+		return most
+	}
+	return next
 }
 
 // Verdict is the answer at a gate.

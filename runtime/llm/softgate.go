@@ -25,6 +25,7 @@ type SoftGate struct {
 	mode, layers      atomic.Int64
 	open, shut, pause atomic.Int64
 	expires           atomic.Int64
+	spill             atomic.Bool
 
 	running atomic.Bool   // a group of layers runs
 	groups  atomic.Uint64 // that began
@@ -52,6 +53,7 @@ func (g *SoftGate) Publish(w Window) {
 	g.shut.Store(w.Close)
 	g.pause.Store(int64(w.Pause))
 	g.expires.Store(w.Expires)
+	g.spill.Store(w.Spill)
 	g.version.Add(1)
 	g.rouse()
 }
@@ -67,6 +69,7 @@ func (g *SoftGate) Window() Window {
 			Close:         g.shut.Load(),
 			Pause:         time.Duration(g.pause.Load()),
 			Expires:       g.expires.Load(),
+			Spill:         g.spill.Load(),
 		}
 		if before%2 == 0 && g.version.Load() == before {
 			return w
@@ -119,7 +122,8 @@ func (g *SoftGate) Pass(lastEnd int64, next time.Duration, tentative bool) (wait
 		if g.stopped.Load() {
 			return waited, false
 		}
-		verdict, until := g.admit(now, lastEnd, g.Window(), next, tentative)
+		w := g.Window()
+		verdict, until := g.admit(now, lastEnd, w, w.Spilled(next), tentative)
 		switch verdict {
 		case Go:
 			g.running.Store(true)

@@ -90,6 +90,7 @@ func (r *Runtime) publish(w scheduler.Window) {
 	r.Model.Gate().Publish(llm.Window{
 		Mode: llm.GateMode(w.Gate), Open: int64(w.Open), Close: int64(w.Close), Pause: w.Pause,
 		LayersPerStop: r.decision.LayersPerStop, Expires: int64(w.Expires),
+		Spill: r.spec.LowPriority,
 	})
 }
 
