@@ -93,7 +93,7 @@ func newSpeaker(n *NPC, t *timeline, m llm.Model, seed uint64) (speaker, error) 
 	// repeatable all the same.
 	sp.request = llm.Request{
 		Owner: n.Name, Keep: sp.keep, MaxTokens: reply, Priority: n.Priority,
-		Sampling: llm.Sampling{Temperature: 0.7, TopP: 0.95, RepeatPenalty: 1.1},
+		Sampling: llm.Sampling{Temperature: 0.7, TopK: 40, TopP: 0.95, RepeatPenalty: 1.1},
 	}
 	return sp, nil
 }

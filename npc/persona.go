@@ -74,7 +74,7 @@ type Exchange struct {
 // choice repeats itself from the second turn on, a temperature above 0.4 loses
 // the thread, and facts are said rightly where an example has said them before.
 func DefaultSampling() llm.Sampling {
-	return llm.Sampling{Temperature: 0.7, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1}
+	return llm.Sampling{Temperature: 0.7, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1.1}
 }
 
 // DefaultMaxTokens is the length of a reply where the sheet says nothing: three

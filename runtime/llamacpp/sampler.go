@@ -44,11 +44,11 @@ func (m *Model) NewSampler(s llm.Sampling) (llm.Sampler, error) {
 	if s.TopK > 0 {
 		add(llama.SamplerInitTopK(int32(s.TopK)))
 	}
+	if s.MinP > 0 { // before TopP, which sorts all that is left
+		add(llama.SamplerInitMinP(s.MinP, 1))
+	}
 	if s.TopP > 0 && s.TopP < 1 {
 		add(llama.SamplerInitTopP(s.TopP, 1))
-	}
-	if s.MinP > 0 {
-		add(llama.SamplerInitMinP(s.MinP, 1))
 	}
 	add(llama.SamplerInitTempExt(s.Temperature, 0, 1))
 	add(llama.SamplerInitDist(s.Seed))
