@@ -87,7 +87,7 @@ func TestParsePersonaEveryKey(t *testing.T) {
 	want := Persona{
 		Name: "Ann", Description: "a guard\nat the gate", Style: "stern", Knowledge: []string{"one", "two: 2"},
 		Examples: []Exchange{{"Hi", "Halt!"}}, Limits: []string{"You never sleep."}, Greeting: "Halt!",
-		Sampling:  llm.Sampling{TopP: 0.5, MinP: 0.1, RepeatPenalty: 1},
+		Sampling:  llm.Sampling{TopK: 40, TopP: 0.5, MinP: 0.1, RepeatPenalty: 1},
 		MaxTokens: 7, Barks: map[string][]string{"idle": {"Hm.", "No."}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
