@@ -34,8 +34,11 @@ demo: assets
 	./bin/lull demo
 
 # -race over everything with cgo; then the gate without cgo over the same model.
+# One package at a time: several run the real model on every core, and two of
+# those at once slow each other down a hundred times.
 test: assets
-	LULL_REQUIRE_ASSETS=1 $(GO) test -race -timeout 9m ./...
+	$(GO) build -race ./... && $(GO) vet ./...
+	LULL_REQUIRE_ASSETS=1 $(GO) test -race -p 1 -timeout 9m ./...
 	LULL_REQUIRE_ASSETS=1 CGO_ENABLED=0 $(GO) test -timeout 5m ./runtime/llamacpp
 
 check: setup
