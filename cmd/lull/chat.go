@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/peterh/liner"
@@ -178,13 +177,15 @@ func (s *chatSession) loop(ctx context.Context) error {
 		s.run.Model.Info().Device)))
 	s.greet()
 	for ctx.Err() == nil {
-		line, err := in.Prompt("you> ")
+		line, err := s.prompt(ctx, in)
 		switch {
 		case errors.Is(err, liner.ErrPromptAborted):
 			ui.printf("(Ctrl-D or /quit ends)\n")
 			continue
 		case errors.Is(err, io.EOF):
 			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case err != nil:
 			return fmt.Errorf("reading your line: %w", err)
 		}
@@ -207,6 +208,26 @@ func (s *chatSession) loop(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// prompt reads a line, and stops waiting for it when ctx ends: a pipe may stay
+// open and silent for ever. The reader is then left to the end of the process.
+func (s *chatSession) prompt(ctx context.Context, in lineReader) (string, error) {
+	type answer struct {
+		line string
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		line, err := in.Prompt("you> ")
+		got <- answer{line, err}
+	}()
+	select {
+	case a := <-got:
+		return a.line, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
 
 func (s *chatSession) greet() {
@@ -241,7 +262,7 @@ func (s *chatSession) say(ctx context.Context, line string) error {
 		s.now.Hear(e)
 		switch e.Kind {
 		case llm.EventText:
-			ui.printf("%s", e.Text)
+			ui.printf("%s", printable(e.Text))
 		case llm.EventDone:
 			turn.End = string(e.Reason)
 		case llm.EventCancelled:
@@ -341,7 +362,7 @@ func (s *chatSession) history(string) error {
 		if t.Role == llm.Assistant {
 			who = s.now.Persona().Name + ">"
 		}
-		s.app.ui.printf("%s %s\n", s.app.ui.paint(dim, who), t.Text)
+		s.app.ui.printf("%s %s\n", s.app.ui.paint(dim, who), printable(t.Text))
 	}
 	return nil
 }
@@ -395,26 +416,7 @@ func readBounded(file string, limit int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s is larger than %s: that is no saved conversation", file, megabytes(limit))
+		err = fmt.Errorf("%s is larger than %s, which is the most", file, megabytes(limit))
 	}
 	return data, err
-}
-
-// writeFile writes next to the file and renames, so that an old one survives a
-// full disk.
-func writeFile(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".lull-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("writing %s: %w", file, err)
-	}
-	return nil
 }

@@ -36,6 +36,9 @@ Nothing is fetched. A warning is something you can live with.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks := a.examine(cmd.Context())
+			if ctx := cmd.Context(); ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			ok := true
 			for _, c := range checks {
 				ok = ok && c.Status != "fail"

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/lull-npc/lull/harness/frames"
@@ -74,6 +73,9 @@ func (a *app) frames(ctx context.Context, file string, f framesFlags) error {
 	if err := o.Validate(); err != nil {
 		return usagef("--target-hz %v: want 1…1000", f.targetHz)
 	}
+	if err := checkFolder("--plot", f.plot); err != nil {
+		return err
+	}
 	analysis, err := a.analyse(ctx, file, o)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -86,8 +88,8 @@ func (a *app) frames(ctx context.Context, file string, f framesFlags) error {
 		if err := analysis.WriteHTML(&page); err != nil {
 			return err
 		}
-		if err := renameio.WriteFile(f.plot, page.Bytes(), 0o644); err != nil {
-			return hinted{fmt.Errorf("write the plot: %w", err), "give --plot a file in a folder that exists"}
+		if err := writeFile(f.plot, page.Bytes()); err != nil {
+			return hinted{err, "give --plot a file in a folder that exists"}
 		}
 		a.ui.notef("pictures in %s", f.plot)
 	}

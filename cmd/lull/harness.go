@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -156,6 +156,12 @@ func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error
 	if err != nil {
 		return err
 	}
+	if f.json != toStandardOutput {
+		err = checkFolder("--json", f.json)
+	}
+	if err = errors.Join(err, checkFolder("--frames-csv", f.csv)); err != nil {
+		return err // before minutes of play, not after
+	}
 	a.ui.json = f.json == toStandardOutput
 	o.Version = versionLine()
 	o.Model.Assets = a.assetOptions()
@@ -230,7 +236,7 @@ func (a *app) harnessWrite(r *harness.Report, f harnessFlags, csv []byte) error 
 }
 
 func writeReportFile(name string, text []byte) error {
-	if err := renameio.WriteFile(name, text, 0o644); err != nil {
+	if err := writeFile(name, text); err != nil {
 		return hinted{err, "give a file in a folder that exists"}
 	}
 	return nil

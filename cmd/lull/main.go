@@ -31,7 +31,10 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		for range signals {
+		for s := range signals {
+			if s != os.Interrupt {
+				break // SIGTERM ends the program, whatever it does
+			}
 			if hook := interruptHook.Load(); hook == nil || !(*hook)() {
 				break
 			}

@@ -70,6 +70,9 @@ func run(ctx context.Context, args []string, a *app) int {
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if lost := a.ui.lost(); err == nil && lost != nil {
+		err = fmt.Errorf("the result could not be written: %w", lost)
+	}
 	code := exitCode(ctx, err)
 	var reported *reportedError
 	if err != nil && !errors.As(err, &reported) {

@@ -33,7 +33,8 @@ type ui struct {
 }
 
 func newUI(in io.Reader, out, errOut io.Writer, getenv func(string) string) *ui {
-	u := &ui{in: in, out: out, errOut: errOut, now: time.Now, outTerminal: terminal(out), errTerminal: terminal(errOut)}
+	u := &ui{in: in, out: &stickyWriter{Writer: out}, errOut: errOut, now: time.Now, outTerminal: terminal(out),
+		errTerminal: terminal(errOut)}
 	plain := getenv("NO_COLOR") != "" || getenv("TERM") == "dumb"
 	u.colourOut, u.colourErr = u.outTerminal && !plain, u.errTerminal && !plain
 	return u
@@ -90,6 +91,14 @@ func (u *ui) failure(err error) {
 	if hint := hintOf(err); hint != "" {
 		fmt.Fprintf(u.errOut, "  %s %s\n", paint(u.colourErr, dim, "→"), hint)
 	}
+}
+
+// lost is the error of the first result that could not be written.
+func (u *ui) lost() error {
+	if w, ok := u.out.(*stickyWriter); ok {
+		return w.err
+	}
+	return nil
 }
 
 // table makes a table for standard output; render it with u.render.

@@ -1,6 +1,7 @@
 package llamacpp
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -72,6 +73,34 @@ func checkFiles(dir string) error {
 			return fmt.Errorf("llamacpp: %s has %d bytes, it is cut short: %w; run 'lull assets fetch --force'",
 				file, info.Size(), ErrLibraryMissing)
 		}
+	}
+	return checkWhole(dir)
+}
+
+// checkWhole looks whether each ELF library in the folder is as long as its
+// headers say: mapping one that was cut short ends the process at first touch.
+func checkWhole(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.so"))
+	if err != nil {
+		return fmt.Errorf("llamacpp: %s: %w", dir, err)
+	}
+	for _, name := range files {
+		f, err := elf.Open(name)
+		if err != nil {
+			return fmt.Errorf("llamacpp: %s: %w: %w", name, ErrLibraryVersion, err)
+		}
+		info, err := os.Stat(name)
+		size := uint64(0)
+		if err == nil {
+			size = uint64(info.Size())
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_LOAD && p.Off+p.Filesz > size {
+				f.Close()
+				return fmt.Errorf("llamacpp: %s has %d bytes, it is cut short: %w", name, size, ErrLibraryMissing)
+			}
+		}
+		f.Close()
 	}
 	return nil
 }

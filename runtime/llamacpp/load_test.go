@@ -41,6 +41,10 @@ func TestBadModelFiles(t *testing.T) {
 		{"one-byte-short.gguf", "one-byte-short", good[:len(good)-1]},
 		{"architecture.gguf", "lluma", append(arch, good[1<<20:]...)},
 		{"version.gguf", "version", append(binary.LittleEndian.AppendUint32([]byte("GGUF"), 999), good[8:4096]...)},
+		{"no-layers.gguf", "block_count", patched(good, "llama.block_count", []byte{0, 0, 0, 0})},
+		{"many-layers.gguf", "block_count", patched(good, "llama.block_count", []byte{0xff, 0xff, 0xff, 0xff})},
+		{"nan-epsilon.gguf", "epsilon", patched(good, "llama.attention.layer_norm_rms_epsilon", []byte{0xff, 0xff,
+			0xff, 0x7f})},
 		{"huge-counts.gguf", "huge-counts", append([]byte("GGUF\x03\x00\x00\x00"), bytes.Repeat([]byte{0xff}, 64)...)},
 	} {
 		path := filepath.Join(dir, c.name)
@@ -70,6 +74,20 @@ func TestBadModelFiles(t *testing.T) {
 	}
 	greedy(t, again, tokens(t, again, "Hello", false), 2)
 	again.Close()
+}
+
+// patched replaces the 4 bytes of a value in the metadata.
+func patched(good []byte, key string, value []byte) []byte {
+	out := bytes.Clone(good[:1<<20])
+	at := bytes.Index(out, []byte(key)) + len(key) + 4
+	copy(out[at:], value)
+	return out
+}
+
+func FuzzMetadata(f *testing.F) {
+	f.Add([]byte("GGUF\x03\x00\x00\x00"))
+	f.Add(append([]byte("GGUF\x03\x00\x00\x00"), bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 12)...))
+	f.Fuzz(func(t *testing.T, data []byte) { checkMetadata(bytes.NewReader(data)) })
 }
 
 // A renamed file is a model all the same: the name says nothing.

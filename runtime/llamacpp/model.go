@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -157,6 +158,9 @@ func checkModelFile(path string) (fingerprint, error) {
 	if _, err := f.ReadAt(magic[:], 0); err != nil || string(magic[:]) != "GGUF" {
 		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s begins with %q, not with \"GGUF\"; convert it to GGUF",
 			ErrModelFile, path, magic)
+	}
+	if err := checkMetadata(io.NewSectionReader(f, 0, info.Size())); err != nil {
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %s: %w; download it again", ErrModelFile, path, err)
 	}
 	return fingerprintOf(f, info.Size())
 }

@@ -83,8 +83,8 @@ func (m *Model) Perplexity(ctx context.Context, tokens []llm.Token, window int, 
 	var b llm.Batch
 	sum, n := 0.0, 0
 	for ; len(tokens) >= window; tokens = tokens[window:] {
-		if err := ctx.Err(); err != nil {
-			return 0, n, err
+		if ctx.Err() != nil {
+			return 0, n, context.Cause(ctx)
 		}
 		b.Reset()
 		for _, t := range tokens[:window] {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/guptarohit/asciigraph"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -59,7 +60,7 @@ func (a *Analysis) head(b *strings.Builder) {
 		fmt.Fprintf(b, " in %d segments", c.Segments)
 	}
 	b.WriteString("\n")
-	paragraph(b, "Process: ", c.Choice)
+	paragraph(b, "Process: ", visible(c.Choice))
 	used := fmt.Sprintf("%d used, %.1f s", m.Frames, m.Seconds)
 	if c.Stream.Dropped > 0 {
 		used += fmt.Sprintf("; %d of them (%.0f %%) never reached the screen, their times count all the same",
@@ -212,4 +213,15 @@ func (a *Analysis) unusable(b *strings.Builder) {
 		t.AppendRow(table.Row{r.Where, r.Why, r.N})
 	}
 	b.WriteString(t.Render() + "\n\n")
+}
+
+// visible shows control characters instead of sending them to a terminal: the
+// name of a process comes from the file.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/google/renameio/v2"
+)
+
+// writeFile replaces a file at once, so that an old one survives a full disk. A
+// link keeps its name and its target is replaced; a device or a pipe is written
+// to.
+func writeFile(file string, data []byte) error {
+	info, err := os.Stat(file)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("writing %s: it is a folder, want a file", file)
+	case err == nil && !info.Mode().IsRegular():
+		f, err := os.OpenFile(file, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", file, err)
+		}
+		_, err = f.Write(data)
+		return errors.Join(err, f.Close())
+	case err == nil:
+		if file, err = filepath.EvalSymlinks(file); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+	}
+	if err := renameio.WriteFile(file, data, 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", file, err)
+	}
+	return nil
+}
+
+// checkFolder reports before long work that a file could not be written after
+// it, since its folder is not there.
+func checkFolder(flag, file string) error {
+	if file == "" || file == "-" {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
+		return usagef("%s %s: there is no folder %s", flag, file, filepath.Dir(file))
+	}
+	return nil
+}
+
+// printable shows control characters instead of sending them to the terminal:
+// names and texts may come from anybody.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// stickyWriter remembers the first error, so that a result that was not written
+// does not look like success.
+type stickyWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *stickyWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
