@@ -22,12 +22,14 @@ help:
 	@echo "make clean   remove bin/ and dist/; the cache of libraries and models stays"
 
 setup:
-	@./internal/setup/setup.sh build assets
+	@./internal/setup/setup.sh build
 
 build: setup
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/lull ./cmd/lull
 
+# npm and pip are wanted only when something is to be fetched.
 assets: build
+	@./bin/lull assets where >/dev/null 2>&1 || ./internal/setup/setup.sh assets
 	./bin/lull assets fetch
 
 demo: assets

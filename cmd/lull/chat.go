@@ -285,6 +285,9 @@ func (s *chatSession) say(ctx context.Context, line string) error {
 }
 
 func costLine(u llm.Usage) string {
+	if u.Generated == 0 {
+		return fmt.Sprintf("[prompt %d tokens, %d of them new; ended before the first word]", u.Prompt, u.Prefilled)
+	}
 	rate := 0.0
 	if rest := u.Total - u.TTFT; u.Generated > 1 && rest > 0 {
 		rate = float64(u.Generated-1) / rest.Seconds()
