@@ -102,7 +102,7 @@ func (a *app) demo(ctx context.Context, f demoFlags) error {
 	}
 	defer interruptHook.Store(nil)
 	table, err := demo.Run(ctx, demo.Options{
-		Setting: s, Clock: clock, Out: a.ui.out, Colour: a.ui.colourOut,
+		Setting: s, Clock: clock, Out: a.ui.screen, Colour: a.ui.colourOut,
 		Open: func(ctx context.Context, m demo.Mode, observe func(llm.Work)) (*local.Runtime, error) {
 			a.ui.notef("%s …", m)
 			return a.open(ctx, local.Config{Spec: *m.Spec(), Observe: observe, Clock: clock})

@@ -45,7 +45,8 @@ func checkFolder(flag, file string) error {
 		return nil
 	}
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || !info.IsDir() {
-		return usagef("%s %s: there is no folder %s", flag, file, filepath.Dir(file))
+		err := fmt.Errorf("%s %s: there is no folder %s", flag, file, filepath.Dir(file))
+		return hinted{err, "give a file in a folder that exists"}
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ const plainEvery = 5 * time.Second
 type ui struct {
 	in          io.Reader
 	out, errOut io.Writer
+	screen      io.Writer // out itself: a terminal program must see that it is one
 	json, quiet bool
 	outTerminal bool
 	errTerminal bool
@@ -33,8 +34,8 @@ type ui struct {
 }
 
 func newUI(in io.Reader, out, errOut io.Writer, getenv func(string) string) *ui {
-	u := &ui{in: in, out: &stickyWriter{Writer: out}, errOut: errOut, now: time.Now, outTerminal: terminal(out),
-		errTerminal: terminal(errOut)}
+	u := &ui{in: in, out: &stickyWriter{Writer: out}, screen: out, errOut: errOut, now: time.Now,
+		outTerminal: terminal(out), errTerminal: terminal(errOut)}
 	plain := getenv("NO_COLOR") != "" || getenv("TERM") == "dumb"
 	u.colourOut, u.colourErr = u.outTerminal && !plain, u.errTerminal && !plain
 	return u
