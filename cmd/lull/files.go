@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
-
-	"github.com/google/renameio/v2"
 )
 
 // writeFile replaces a file at once, so that an old one survives a full disk. A
@@ -32,10 +30,28 @@ func writeFile(file string, data []byte) error {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
-	if err := renameio.WriteFile(file, data, 0o644); err != nil {
+	if err := replaceFile(file, data); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	return nil
+}
+
+// replaceFile writes a temporary file beside the file and renames it, which
+// replaces the old one on every system. (renameio has no WriteFile on Windows.)
+func replaceFile(file string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".lull-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // checkFolder reports before long work that a file could not be written after
