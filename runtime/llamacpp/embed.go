@@ -20,36 +20,18 @@ type Embedder struct {
 // OpenEmbedder opens a model to embed with. Models without a pooling of their
 // own get the mean over their tokens.
 func OpenEmbedder(ctx context.Context, path string, opt Options) (*Embedder, error) {
-	if err := loaded(); err != nil {
-		return nil, err
-	}
 	if opt.Context == 0 {
 		opt.Context = 512 // longer than any memory; sentence models are trained for 256
 	}
 	opt.MaxSequences, opt.MaxBatch = 1, opt.Context
-	if err := opt.complete(); err != nil {
-		return nil, err
-	}
-	device, err := findDevice(opt.Device)
+	m, err := openWith(ctx, path, opt, (*Model).makeEmbeddingContext)
 	if err != nil {
-		return nil, err
-	}
-	print, err := checkModelFile(path)
-	if err != nil {
-		return nil, err
-	}
-	m := &Model{opt: opt, print: print}
-	if err := m.loadWeights(ctx, path, device); err != nil {
-		return nil, err
-	}
-	if err := m.makeEmbeddingContext(); err != nil {
-		m.Close()
 		return nil, err
 	}
 	return &Embedder{m, int(llama.ModelNEmbdOut(m.handle))}, nil
 }
 
-func (m *Model) makeEmbeddingContext() (err error) {
+func (m *Model) makeEmbeddingContext(Device) (err error) {
 	if err := m.makeGate(); err != nil {
 		return err
 	}

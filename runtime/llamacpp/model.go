@@ -110,6 +110,11 @@ func NewGate(clock llm.Clock, admit llm.AdmitFunc) (llm.Gate, error) { return ne
 // goroutine of its own; cancelling ctx ends it early. On error nothing is left
 // behind, and the next Open works.
 func Open(ctx context.Context, path string, opt Options) (*Model, error) {
+	return openWith(ctx, path, opt, (*Model).makeContext)
+}
+
+// openWith checks everything, loads the weights and makes a context of one kind.
+func openWith(ctx context.Context, path string, opt Options, makeContext func(*Model, Device) error) (*Model, error) {
 	if err := loaded(); err != nil {
 		return nil, err
 	}
@@ -128,7 +133,7 @@ func Open(ctx context.Context, path string, opt Options) (*Model, error) {
 	if err := m.loadWeights(ctx, path, device); err != nil {
 		return nil, err
 	}
-	if err := m.makeContext(device); err != nil {
+	if err := makeContext(m, device); err != nil {
 		m.Close()
 		return nil, err
 	}
