@@ -70,10 +70,26 @@ func EnsureLibrary(ctx context.Context, o Options) (Found, error) {
 	return s.ensure(ctx, KindLibrary, s.LocateLibrary)
 }
 
+// EnsureModel answers with the model that o.Model names, and fetches or makes it
+// if the cache lacks it. Messages call the setting flag, such as "--draft".
+func EnsureModel(ctx context.Context, o Options, flag string) (Found, error) {
+	s, err := Open(o)
+	if err != nil {
+		return Found{}, err
+	}
+	if o.Model == "" {
+		return Found{}, fail("locate", flag, fmt.Errorf("%w: it is empty", ErrNoSuchPath), "name a GGUF file or a model")
+	}
+	return s.ensure(ctx, KindModel, func() (Found, error) {
+		found, _, err := s.given(KindModel, flag, o.Model, "")
+		return found, err
+	})
+}
+
 // ensure locates, and if the cache lacks the asset fetches it and looks again.
 func (s *Store) ensure(ctx context.Context, kind string, locate func() (Found, error)) (Found, error) {
 	found, err := locate()
-	if errors.Is(err, ErrNotFetched) && !s.opts.Offline {
+	if errors.Is(err, ErrNotFetched) && (!s.opts.Offline || s.isDerived(found.Name)) {
 		if _, err := s.Fetch(ctx, []string{found.Name}, false); err != nil {
 			return found, err
 		}
@@ -89,6 +105,12 @@ func (s *Store) ensure(ctx context.Context, kind string, locate func() (Found, e
 	found.Path, err = s.derive(ctx, derived, s.opts.Derive, false)
 	found.Name = derived.Name
 	return found, err
+}
+
+// isDerived reports whether an asset is made here, which needs no network.
+func (s *Store) isDerived(name string) bool {
+	a, ok := s.opts.Catalog.Asset(name)
+	return ok && a.Derived != nil && s.opts.Derive.Quantize != nil
 }
 
 // LocateModel answers with the model alone.

@@ -73,6 +73,22 @@ func kindOf(t llama.GGMLBackendDeviceType, registry, id string) Kind {
 	return GPU
 }
 
+// Processor says what computes on the CPU: its name and the instructions that
+// the kernels loaded for it use. Empty before Load.
+func Processor() string {
+	if loaded() != nil {
+		return ""
+	}
+	name := ""
+	for _, d := range devices() {
+		if d.Kind == CPU {
+			name = d.Name
+			break
+		}
+	}
+	return name + ": " + llama.PrintSystemInfo()
+}
+
 // findDevice returns the device with that id, case aside. Empty is the CPU.
 func findDevice(id string) (Device, error) {
 	list := devices()

@@ -46,6 +46,10 @@ func fingerprintOf(f io.ReaderAt, size int64) (fingerprint, error) {
 	return fingerprint(h.Sum(nil)), nil
 }
 
+// Fingerprint tells the model's file from others: a hash of its size and parts,
+// in hexadecimal. Safe for concurrent use.
+func (m *Model) Fingerprint() string { return fmt.Sprintf("%x", m.print) }
+
 // layout is the fingerprint of model and cache together.
 func (m *Model) layout() fingerprint {
 	h := sha256.New()

@@ -9,6 +9,7 @@ import (
 	"github.com/lull-npc/lull/runtime/assets"
 	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/speculative"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -24,15 +25,32 @@ type Config struct {
 	MaxBatch     int    // tokens in one batch; default 256
 	MaxQueue     int    // requests waiting; default 64
 
-	// Progress is told the stage ("library", "model") and the share done.
+	// Speculate says what may guess tokens ahead, where Spec.Speculation lets
+	// it: by default all there is, as far as it pays on this device.
+	Speculate speculative.Mode
+	Draft     string // draft model: a GGUF file, or a model's name in the cache; "" is none
+
+	// Costs says what verifying guesses costs here. Without rows it is read
+	// from the device profile in the cache, or measured, which takes seconds
+	// once, and kept there.
+	Costs speculative.Costs
+
+	// Progress is told the stage ("library", "model", "draft", "speculation")
+	// and the share done.
 	Progress func(stage string, done float64)
+
+	// Note is told in a sentence what went otherwise than expected, and that
+	// nevertheless everything works; nil: nobody is.
+	Note func(text string)
 
 	// Observe is told what each step of the engine did, on the worker's thread.
 	// What Work.Samples holds is valid during the call.
 	Observe func(llm.Work)
 
 	// OpenModel replaces llama.cpp, for tests and simulation.
+	// OpenDraft does the same for the draft model. Costs are then not measured.
 	OpenModel func(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error)
+	OpenDraft func(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error)
 	Clock     llm.Clock // default the computer's
 }
 
@@ -40,7 +58,7 @@ type Config struct {
 // call it from a goroutine of its own, and cancel ctx to give up. On error
 // nothing is left running.
 func Open(ctx context.Context, cfg Config) (*Runtime, error) {
-	if err := cfg.Spec.validate(); err != nil {
+	if err := errors.Join(cfg.Spec.validate(), cfg.validateGuess()); err != nil {
 		return nil, err
 	}
 	if cfg.Clock == nil {
@@ -54,9 +72,13 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := start(model, cfg)
+	guess, err := cfg.newGuessing(ctx, model)
 	if err != nil {
 		return nil, errors.Join(err, model.Close())
+	}
+	r, err := start(model, guess, cfg)
+	if err != nil {
+		return nil, errors.Join(err, guess.close(), model.Close())
 	}
 	return r, nil
 }
@@ -71,15 +93,21 @@ func (cfg Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.Admi
 		return nil, err
 	}
 	cfg.tell("library", 1)
+	opt := cfg.llamaOptions(clock, admit, "model")
+	opt.MaxSequences = cfg.MaxSequences
+	return llamacpp.Open(ctx, found.Model.Path, opt)
+}
+
+// llamaOptions are those that target and draft model share.
+func (cfg Config) llamaOptions(clock llm.Clock, admit llm.AdmitFunc, stage string) llamacpp.Options {
 	opt := llamacpp.Options{
-		Device: cfg.Device, Context: cfg.Context, MaxSequences: cfg.MaxSequences, MaxBatch: cfg.MaxBatch,
-		Threads: cfg.Spec.Threads, Clock: clock, Admit: admit,
-		Progress: func(done float64) { cfg.tell("model", done) },
+		Device: cfg.Device, Context: cfg.Context, MaxBatch: cfg.MaxBatch, Threads: cfg.Spec.Threads,
+		Clock: clock, Admit: admit, Progress: func(done float64) { cfg.tell(stage, done) },
 	}
 	if cfg.Spec.Plain {
 		opt.NoGate, opt.Poll = true, plainPoll
 	}
-	return llamacpp.Open(ctx, found.Model.Path, opt)
+	return opt
 }
 
 // plainPoll is ggml's default for the pools that llama.cpp's programs make.
@@ -129,21 +157,27 @@ func Admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool)
 	return llm.Verdict(v), int64(until)
 }
 
+// onThread is what the thread that computes begins with; nil: nothing.
+func (cfg Config) onThread() func() error {
+	if cfg.Spec.LowPriority && cfg.OpenModel == nil {
+		return llamacpp.LowerThread
+	}
+	return nil
+}
+
 // start makes engine, controller and worker around a loaded model.
-func start(model llm.Model, cfg Config) (*Runtime, error) {
-	engine, err := llm.NewEngine(model, llm.EngineConfig{MaxQueue: cfg.MaxQueue, Clock: cfg.Clock})
+func start(model llm.Model, guess *guessing, cfg Config) (*Runtime, error) {
+	engine, err := llm.NewEngine(model, llm.EngineConfig{MaxQueue: cfg.MaxQueue, Clock: cfg.Clock,
+		Speculator: guess.speculator()})
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec, observe: cfg.Observe}
+	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec, guess: guess, observe: cfg.Observe}
 	if err := r.makeSteering(); err != nil {
 		engine.Close()
 		return nil, err
 	}
-	worker := llm.WorkerConfig{Grant: r.grant, Report: r.report}
-	if cfg.Spec.LowPriority && cfg.OpenModel == nil {
-		worker.OnThread = llamacpp.LowerThread
-	}
+	worker := llm.WorkerConfig{Grant: r.grant, Report: r.report, OnThread: cfg.onThread()}
 	if r.control != nil && cfg.Spec.LowPriority {
 		r.relief = startRelief(r)
 	}

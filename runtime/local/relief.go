@@ -20,7 +20,7 @@ import (
 // that is stopped and done again. Relief computes on its own thread alone.
 type relief struct {
 	engine *llm.Engine
-	model  llm.Model
+	stopIt func() // stops target and draft model
 	chunk  *atomic.Int32
 	report func(llm.Work)
 
@@ -34,7 +34,7 @@ type relief struct {
 
 func startRelief(r *Runtime) *relief {
 	x := &relief{
-		engine: r.Engine, model: r.Model, chunk: &r.chunk, report: r.report,
+		engine: r.Engine, stopIt: r.stopModels, chunk: &r.chunk, report: r.report,
 		wake: make(chan struct{}, 1), over: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -49,7 +49,7 @@ func (x *relief) duty(on bool) {
 	}
 	x.onDuty.Store(on)
 	if on {
-		x.model.Stop() // the first worker may be stuck in a batch; the next Step resumes
+		x.stopIt() // the first worker may be stuck in a batch; the next Step resumes
 		notify(x.wake)
 		return
 	}
@@ -73,7 +73,7 @@ func (x *relief) close() {
 	x.stop.Do(func() {
 		close(x.quit)
 		x.onDuty.Store(false)
-		x.model.Stop()
+		x.stopIt()
 		<-x.done
 	})
 }

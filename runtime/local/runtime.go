@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ type Runtime struct {
 	Clock  llm.Clock
 
 	spec    Spec
+	guess   *guessing // nil: one token at a time
 	worker  *llm.Worker
 	relief  *relief        // nil: the worker's priority is ordinary, or nobody decides
 	observe func(llm.Work) // nil: nobody watches
@@ -35,9 +37,10 @@ type Runtime struct {
 	idle          bool   // the controller knows that the engine has nothing to do
 
 	// Between the threads.
-	threads, chunk atomic.Int32
-	reporting      sync.Mutex // of the workers, never of the game thread
-	work           workRing
+	threads, chunk, width atomic.Int32
+	noModel               atomic.Bool
+	reporting             sync.Mutex // of the workers, never of the game thread
+	work                  workRing
 }
 
 // FrameBegin tells that frame id begins now: the gate shuts, the game works.
@@ -120,7 +123,7 @@ func (r *Runtime) Close() error {
 		}
 		r.worker.Stop()
 		r.Engine.Close()
-		err = r.Model.Close()
+		err = errors.Join(r.guess.close(), r.Model.Close())
 	})
 	return err
 }

@@ -17,7 +17,7 @@ const (
 
 // Spec says how the engine is built, apart from the model. A policy of the
 // harness is a Spec and a controller's configuration. The zero value is lull as
-// a game wants it, apart from LowPriority, which DefaultSpec sets.
+// a game wants it, apart from LowPriority and Speculation, which DefaultSpec sets.
 type Spec struct {
 	// Plain takes llama.cpp as it comes: its own threads, which poll, and no
 	// layer gate. It goes with SteerNone.
@@ -30,14 +30,18 @@ type Spec struct {
 	Threads int // of the pool, and of each batch unless the controller says fewer; 0: one a core
 	Steer   Steer
 
+	// Speculation says whether tokens are guessed ahead.
+	Speculation Speculation
+
 	// Scheduler is the controller's configuration. LowPriorityBase, MaxThreads,
-	// Layers, MaxPrefillChunk and Devices are filled in from what there is.
+	// Layers, MaxPrefillChunk, Draft, MaxVerifyWidth and Devices are filled in
+	// from what there is.
 	Scheduler scheduler.Config
 }
 
 // DefaultSpec is what a game uses.
 func DefaultSpec() Spec {
-	return Spec{LowPriority: true, Scheduler: scheduler.DefaultConfig()}
+	return Spec{LowPriority: true, Speculation: SpeculateElastic, Scheduler: scheduler.DefaultConfig()}
 }
 
 func (s Spec) validate() error {

@@ -22,17 +22,19 @@ func (r *Runtime) makeSteering() error {
 	}
 	r.threads.Store(int32(threads))
 	r.chunk.Store(int32(info.MaxBatch))
+	r.width.Store(int32(r.guess.width()))
 	switch r.spec.Steer {
 	case SteerWindows:
 		r.decision = scheduler.Decision{
 			Gate: scheduler.GateWindow, Margin: fixedMargin, OpenAfter: scheduler.AtFrameEnd, LayersPerStop: 1,
-			Threads: threads, PrefillChunk: fixedChunk,
+			Threads: threads, PrefillChunk: fixedChunk, Draft: r.guess.sources(), VerifyWidth: r.guess.width(),
 		}
 		r.chunk.Store(fixedChunk)
 	case SteerController:
 		c := r.spec.Scheduler
 		c.LowPriorityBase = r.spec.LowPriority
 		c.MaxThreads, c.Layers, c.MaxPrefillChunk = threads, info.Layers, info.MaxBatch
+		c.Draft, c.MaxVerifyWidth = r.guess.sources(), r.guess.width()
 		c.Devices.Default = scheduler.DeviceID(info.Device)
 		control, err := scheduler.New(c, scheduler.Instant(r.Clock.Now()))
 		if err != nil {
@@ -84,6 +86,22 @@ func pending(busy bool) int {
 func (r *Runtime) apply() {
 	r.threads.Store(int32(r.decision.Threads))
 	r.chunk.Store(int32(r.decision.PrefillChunk))
+	width, model := r.drafting()
+	r.width.Store(int32(width))
+	r.noModel.Store(!model)
+}
+
+// drafting is how wide a verify batch may be now, and whether the draft model
+// may fill it. Where nobody looks at frames, both have everything.
+func (r *Runtime) drafting() (width int, model bool) {
+	switch d := &r.decision; {
+	case d.Reason == scheduler.ReasonPhaseFree:
+		return r.guess.width(), true
+	case d.Draft == scheduler.DraftOff:
+		return 1, false
+	default:
+		return d.VerifyWidth, d.Draft != scheduler.DraftNGram
+	}
 }
 
 func (r *Runtime) publish(w scheduler.Window) {
@@ -99,7 +117,10 @@ func (r *Runtime) grant() llm.Grant {
 	if r.relief != nil {
 		r.relief.wait()
 	}
-	return llm.Grant{Threads: int(r.threads.Load()), PrefillChunk: int(r.chunk.Load())}
+	return llm.Grant{
+		Threads: int(r.threads.Load()), PrefillChunk: int(r.chunk.Load()),
+		VerifyWidth: int(r.width.Load()), NoDraftModel: r.noModel.Load(),
+	}
 }
 
 // report hands what the worker did to the game thread. Called on the worker's

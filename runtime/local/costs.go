@@ -1,0 +1,199 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/assets"
+	"github.com/lull-npc/lull/runtime/llamacpp"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/speculative"
+)
+
+const (
+	// measureBudget is 1.2 s for each number of threads: six rounds of a model
+	// that decodes a token in 12 ms, of which a median is good to some percent.
+	measureBudget = 1200 * time.Millisecond
+
+	// measureLimit is 10 s for all: what a player waits once, on a busy machine.
+	// Then nothing is guessed until the next start.
+	measureLimit = 10 * time.Second
+
+	profileFolder = "device-profile"
+
+	// maxProfileBytes is above what speculative.Decode takes.
+	maxProfileBytes = 1 << 20
+)
+
+// findCosts says what verifying costs here: as given, as kept, or as measured.
+func (cfg *Config) findCosts(ctx context.Context, target, draft llm.Model) (speculative.Costs, error) {
+	known := len(cfg.Costs.Rows) > 0 || cfg.OpenModel != nil || cfg.OpenDraft != nil
+	if known || cfg.Spec.Speculation == SpeculateFixed {
+		return cfg.Costs, nil
+	}
+	store, err := assets.Open(cfg.Assets)
+	if err != nil {
+		return speculative.Costs{}, err
+	}
+	p := profile{key: cfg.key(target, draft), threads: measuredThreads(cfg.Spec.Threads)}
+	p.file = p.path(store.Root())
+	costs, why := p.read()
+	if why == nil {
+		return costs, nil
+	}
+	if !errors.Is(why, fs.ErrNotExist) {
+		cfg.note("measuring anew what guesses cost here: %v", why)
+	}
+	costs, err = cfg.measure(ctx, target, draft, p.threads)
+	switch {
+	case ctx.Err() != nil:
+		return speculative.Costs{}, context.Cause(ctx)
+	case err != nil:
+		cfg.note("no tokens are guessed ahead until the next start: %v", err)
+		return speculative.Costs{}, nil
+	}
+	if err := p.write(costs); err != nil {
+		cfg.note("what guesses cost here is measured again at the next start: %v", err)
+	}
+	return costs, nil
+}
+
+func (cfg *Config) note(format string, args ...any) {
+	if cfg.Note != nil {
+		cfg.Note(fmt.Sprintf(format, args...))
+	}
+}
+
+// measure runs on a thread like the worker's, since the threads of the model's
+// pool take the class of the one that decodes first.
+func (cfg *Config) measure(ctx context.Context, target, draft llm.Model, threads []int) (speculative.Costs, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, measureLimit,
+		fmt.Errorf("%w: it took longer than %v", speculative.ErrBusy, measureLimit))
+	defer cancel()
+	cfg.tell("speculation", 0)
+	type result struct {
+		costs speculative.Costs
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: its priority was changed
+		if lower := cfg.onThread(); lower != nil {
+			if err := lower(); err != nil {
+				done <- result{err: err}
+				return
+			}
+		}
+		costs, err := speculative.Measure(ctx, target, speculative.MeasureConfig{
+			Threads: threads, Draft: draft, Budget: measureBudget,
+			Progress: func(done, of int) { cfg.tell("speculation", float64(done)/float64(of)) },
+		})
+		done <- result{costs, err}
+	}()
+	r := <-done
+	return r.costs, r.err
+}
+
+// measuredThreads are the numbers of threads to measure with: those between
+// which the scheduler moves.
+func measuredThreads(pool int) []int {
+	if pool == 0 {
+		pool = llamacpp.DefaultThreads()
+	}
+	return slices.Compact([]int{1, max(1, pool/2), pool})
+}
+
+// key names what the costs belong to.
+func (cfg *Config) key(target, draft llm.Model) speculative.Key {
+	info := target.Info()
+	return speculative.Key{
+		Model: identity(target), Draft: identity(draft), Library: info.Library,
+		CPU: fmt.Sprintf("%s; %s; low priority %v", info.Device, llamacpp.Processor(), cfg.Spec.LowPriority),
+	}
+}
+
+// identity is a hash of a model's file, or what else is known of it.
+func identity(m llm.Model) string {
+	if m == nil {
+		return ""
+	}
+	if f, ok := m.(interface{ Fingerprint() string }); ok {
+		return f.Fingerprint()
+	}
+	info := m.Info()
+	return fmt.Sprintf("%s, %d bytes", info.Name, info.Bytes)
+}
+
+// profile is the part of the device profile that holds the costs of one pair of
+// models: a file of its own, so that two programs with two models do not undo
+// each other's.
+type profile struct {
+	file    string
+	key     speculative.Key
+	threads []int
+}
+
+// path depends on the models alone: where library or processor change, the file
+// is found, is seen to be stale, and is replaced.
+func (p profile) path(root string) string {
+	name := sha256.Sum256([]byte(p.key.Model + "\n" + p.key.Draft))
+	return filepath.Join(root, profileFolder, fmt.Sprintf("speculation-%x.msgpack", name[:8]))
+}
+
+// read gives the costs that are kept, or says why they are of no use;
+// fs.ErrNotExist is that there are none.
+func (p profile) read() (speculative.Costs, error) {
+	f, err := os.Open(p.file)
+	if err != nil {
+		return speculative.Costs{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxProfileBytes))
+	if err != nil {
+		return speculative.Costs{}, err
+	}
+	costs, err := speculative.Decode(data, p.key)
+	if err != nil {
+		return costs, fmt.Errorf("%s: %w", p.file, err)
+	}
+	for _, n := range p.threads {
+		if !slices.ContainsFunc(costs.Rows, func(r speculative.Row) bool { return r.Threads == n }) {
+			return costs, fmt.Errorf("%s: %w: they are not of %d threads", p.file, speculative.ErrProfile, n)
+		}
+	}
+	return costs, nil
+}
+
+// write replaces the file as a whole, so that another program reads the old
+// costs or the new ones.
+func (p profile) write(c speculative.Costs) error {
+	data, err := speculative.Encode(nil, p.key, c)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Dir(p.file)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(folder, ".speculation-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), p.file)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
