@@ -392,4 +392,3 @@ func modelName(dir string) string {
 	}
 	return filepath.Base(dir)
 }
-
