@@ -164,7 +164,8 @@ func (c *Catalog) defaultOf(kind, platform string) (Asset, bool) {
 	return c.Assets[i], true
 }
 
-// derivedFrom finds the asset that is made from the named one.
+// derivedFrom finds the asset that is made from the named one, of several the
+// first in the list: that is the form in which a default model is used.
 func (c *Catalog) derivedFrom(name string) (Asset, bool) {
 	i := slices.IndexFunc(c.Assets, func(a Asset) bool { return a.Derived != nil && a.Derived.From == name })
 	if i < 0 {

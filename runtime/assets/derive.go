@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 )
 
-// Quantizer writes the model src as dst in the given format's place. progress
-// may be called with the share done, in [0,1]. llama.cpp's quantiser is one;
-// this package does not import it.
-type Quantizer func(ctx context.Context, src, dst string, progress func(done float64)) error
+// Quantizer writes the model src to dst in a format such as "Q4_0". progress may
+// be called with the share done, in [0,1]. llama.cpp's quantiser is one; this
+// package does not import it.
+type Quantizer func(ctx context.Context, src, dst, format string, progress func(done float64)) error
 
 // Derivation is how to make derived assets.
 type Derivation struct {
@@ -123,7 +123,7 @@ func (s *Store) quantize(ctx context.Context, work string, a Asset, src string, 
 			show.Set(int64(done * float64(info.Size())))
 		}
 	}
-	if err := d.Quantize(ctx, src, dst, progress); err != nil {
+	if err := d.Quantize(ctx, src, dst, a.Derived.Format, progress); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

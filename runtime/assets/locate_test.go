@@ -11,8 +11,11 @@ import (
 
 // copyQuantizer "quantises" by turning letters to upper case after the magic.
 func copyQuantizer(calls *int) Quantizer {
-	return func(_ context.Context, src, dst string, progress func(float64)) error {
+	return func(_ context.Context, src, dst, format string, progress func(float64)) error {
 		*calls++
+		if format != "Q4_0" {
+			return errors.New("no format " + format)
+		}
 		text, err := os.ReadFile(src)
 		if err != nil {
 			return err
@@ -74,10 +77,10 @@ func TestDeriveRefusesBadInputAndOutput(t *testing.T) {
 		q    Quantizer
 		want error
 	}{
-		"fails": {func(context.Context, string, string, func(float64)) error { return broken }, broken},
-		"writes nothing": {func(context.Context, string, string, func(float64)) error { return nil },
+		"fails": {func(context.Context, string, string, string, func(float64)) error { return broken }, broken},
+		"writes nothing": {func(context.Context, string, string, string, func(float64)) error { return nil },
 			ErrDerived},
-		"writes no model": {func(_ context.Context, _, dst string, _ func(float64)) error {
+		"writes no model": {func(_ context.Context, _, dst, _ string, _ func(float64)) error {
 			return os.WriteFile(dst, []byte("junk"), 0o644)
 		}, ErrDerived},
 	}
@@ -206,5 +209,39 @@ func TestCacheFolder(t *testing.T) {
 	}
 	if _, err := os.Stat(base); !os.IsNotExist(err) {
 		t.Error("looking made a folder")
+	}
+}
+
+// A program asks for a model by name, as its draft model; one that is made here
+// needs no network where its source is in the cache.
+func TestEnsureModel(t *testing.T) {
+	b := newBench(t, "python3")
+	b.addModel()
+	calls := 0
+	o := b.store().opts
+	o.Derive, o.Model = Derivation{Quantize: copyQuantizer(&calls)}, "model-q4_0"
+	o.Offline = true
+	if _, err := EnsureModel(t.Context(), o, "--draft"); !errors.Is(err, ErrOffline) {
+		t.Errorf("offline without its source: %v, want %v", err, ErrOffline)
+	}
+	o.Offline = false
+	found, err := EnsureModel(t.Context(), o, "--draft")
+	must(t, err)
+	if found.Name != "model-q4_0" || found.Via != "--draft" || calls != 1 {
+		t.Errorf("found %+v after %d quantisations", found, calls)
+	}
+	must(t, os.RemoveAll(filepath.Dir(found.Path)))
+	o.Offline = true
+	again, err := EnsureModel(t.Context(), o, "--draft")
+	must(t, err)
+	if again.Path != found.Path || calls != 2 {
+		t.Errorf("made again offline: %+v after %d quantisations", again, calls)
+	}
+	for _, name := range []string{"", "no-such-model", t.TempDir()} {
+		o.Model = name
+		_, err := EnsureModel(t.Context(), o, "--draft")
+		if !errors.Is(err, ErrNoSuchPath) || !strings.Contains(err.Error(), "--draft") {
+			t.Errorf("%q: %v, want %v that names --draft", name, err, ErrNoSuchPath)
+		}
 	}
 }

@@ -3,9 +3,12 @@ package llamacpp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
@@ -13,21 +16,38 @@ import (
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
-// QuantizeQ4_0 writes src as Q4_0 to dst: the format whose kernels ggml repacks
-// for this processor, several times faster at prefill than Q4_1. Quantising
-// what is quantised already loses a little; Perplexity says how much. A
-// half-written dst is removed on error. Cancelling returns at once, the
-// library's call ends in the background. progress, which may be nil, is told
-// the share of the expected size that is written, 0 to 1.
-func QuantizeQ4_0(ctx context.Context, src, dst string, progress func(done float64)) error {
+// quantFormat is a format that Quantize can write.
+type quantFormat struct {
+	ftype  llama.Ftype
+	growth float64 // size of the result by that of a 4-bit source, at most
+}
+
+var quantFormats = map[string]quantFormat{
+	"Q4_0": {llama.FtypeMostlyQ4_0, 1},
+	"Q4_1": {llama.FtypeMostlyQ4_1, 1.1},
+	"Q8_0": {llama.FtypeMostlyQ8_0, 1.9},
+}
+
+// Quantize writes src to dst in a format: Q4_0, whose kernels ggml repacks for
+// this processor, several times faster at prefill than Q4_1; Q4_1; or Q8_0.
+// Quantising what is quantised already loses a little, to Q8_0 next to nothing;
+// Perplexity says how much. A half-written dst is removed on error. Cancelling
+// returns at once, the library's call ends in the background. progress, which
+// may be nil, is told the share of the expected size that is written, 0 to 1.
+func Quantize(ctx context.Context, src, dst, format string, progress func(done float64)) error {
 	if err := loaded(); err != nil {
 		return err
+	}
+	f, ok := quantFormats[format]
+	if !ok {
+		return fmt.Errorf("llamacpp: quantise %s to %q: want one of %s", src, format,
+			strings.Join(slices.Sorted(maps.Keys(quantFormats)), ", "))
 	}
 	if _, err := checkModelFile(src); err != nil {
 		return err
 	}
 	params := llama.ModelQuantizeDefaultParams()
-	params.Ftype = llama.FtypeMostlyQ4_0
+	params.Ftype = f.ftype
 	params.AllowRequantize = 1
 	params.NThread = int32(runtime.NumCPU())
 	takeLog()
@@ -48,20 +68,20 @@ func QuantizeQ4_0(ctx context.Context, src, dst string, progress func(done float
 			return context.Cause(ctx)
 		case <-tick.C:
 			if progress != nil {
-				progress(writtenShare(src, dst))
+				progress(writtenShare(src, dst, f.growth))
 			}
 		}
 	}
 }
 
-// writtenShare compares the two sizes: Q4_0 is never larger than its source.
-func writtenShare(src, dst string) float64 {
+// writtenShare compares the two sizes.
+func writtenShare(src, dst string, growth float64) float64 {
 	a, err1 := os.Stat(src)
 	b, err2 := os.Stat(dst)
 	if err1 != nil || err2 != nil || a.Size() == 0 {
 		return 0
 	}
-	return min(float64(b.Size())/float64(a.Size()), 1)
+	return min(float64(b.Size())/(growth*float64(a.Size())), 1)
 }
 
 // Perplexity is exp of the mean negative log likelihood that m gives each next

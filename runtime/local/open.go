@@ -129,7 +129,7 @@ func Locate(ctx context.Context, o assets.Options) (assets.Located, error) {
 // Derivation is llama.cpp's quantiser for the assets, with the library that o
 // names.
 func Derivation(o assets.Options) assets.Derivation {
-	quantize := func(ctx context.Context, src, dst string, progress func(float64)) error {
+	quantize := func(ctx context.Context, src, dst, format string, progress func(float64)) error {
 		o.Offline, o.Derive = true, assets.Derivation{}
 		store, err := assets.Open(o)
 		if err != nil {
@@ -142,7 +142,7 @@ func Derivation(o assets.Options) assets.Derivation {
 		if err := llamacpp.Load(library.Path); err != nil {
 			return err
 		}
-		return llamacpp.QuantizeQ4_0(ctx, src, dst, progress)
+		return llamacpp.Quantize(ctx, src, dst, format, progress)
 	}
 	return assets.Derivation{Quantize: quantize, Library: "llama.cpp " + llamacpp.Version}
 }
