@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Quantizer writes the model src to dst in a format such as "Q4_0". progress may
@@ -108,9 +109,7 @@ func (s *Store) quantize(ctx context.Context, work string, a Asset, src string, 
 	show := s.opts.Progress
 	show.Start(a.Name, info.Size())
 	defer func() { show.Done(err) }()
-	// A quantised model is written once and depends on its source for ever, so
-	// the source is read in full first: a flipped bit would stay hidden in it.
-	if err := checkFile(src, a.Derived.From, info.Size(), s.sourceHash(a), nil); err != nil {
+	if err := s.checkSource(a, src); err != nil {
 		return err
 	}
 	out := filepath.Join(work, "out")
@@ -139,6 +138,21 @@ func (s *Store) quantize(ctx context.Context, work string, a Asset, src string, 
 		return err
 	}
 	return s.publish(work, out, a)
+}
+
+// checkSource reads all that the source brought. A quantised model is written
+// once and depends on its source for ever: a flipped bit would stay hidden in it.
+// The quantiser may need what lies beside the file too, such as a vocabulary.
+func (s *Store) checkSource(a Asset, src string) error {
+	source, _ := s.opts.Catalog.Asset(a.Derived.From)
+	folder := strings.TrimSuffix(src, filepath.FromSlash(source.Path))
+	for _, f := range source.kept() {
+		path := filepath.Join(folder, filepath.FromSlash(f.To))
+		if err := checkFile(path, a.Derived.From+": "+f.To, f.Bytes, f.SHA256, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // describe hashes a quantiser's result, and refuses what is no model at all.

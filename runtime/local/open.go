@@ -142,7 +142,7 @@ func Derivation(o assets.Options) assets.Derivation {
 		if err := llamacpp.Load(library.Path); err != nil {
 			return err
 		}
-		return llamacpp.Quantize(ctx, src, dst, format, progress)
+		return makeModel(ctx, src, dst, format, progress)
 	}
 	return assets.Derivation{Quantize: quantize, Library: "llama.cpp " + llamacpp.Version}
 }
