@@ -37,10 +37,22 @@
 // # Objectives
 //
 //	objectives:
+//	  # Late frames that lull adds to the game's own, repeat by repeat: at most 1 in 100.
 //	  - {metric: jank_rate, policy: lull, against: native, op: "<=", limit: 0.01}
+//	  # The first word of a reply, within a second in half of the replies.
+//	  - {metric: ttft_ms.p50, op: "<=", limit: 1000}
+//	  # Of the tokens/s that the idle time is worth.
+//	  - {metric: limit_share, op: ">=", limit: 0.5}
 //
+// is a file for --slo, or a part of a scenario (SampleObjectives). The first
 // reads: the median over the repeats of lull's jank_rate minus native's of the
-// same repeat is at most 0.01. Metrics are the keys of a run, with dots.
+// same repeat is at most 0.01. metric is a key of a run, with dots
+// (overrun_ms.p99, phases.combat.jank_rate); policy is lull unless named;
+// without against, the value itself is compared; op is "<=" or ">=".
+//
+// A repeat during which other processes took more than 5 % of the cores does
+// not count. If no other is left, the objective is undecided rather than met or
+// missed, and the value is told all the same.
 //
 // # Trust
 //

@@ -5,10 +5,21 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lull-npc/lull/harness/metrics"
 )
+
+// SampleObjectives is an SLO file to begin with.
+const SampleObjectives = `objectives:
+  # Late frames that lull adds to the game's own, repeat by repeat: at most 1 in 100.
+  - {metric: jank_rate, policy: lull, against: native, op: "<=", limit: 0.01}
+  # The first word of a reply, within a second in half of the replies.
+  - {metric: ttft_ms.p50, op: "<=", limit: 1000}
+  # Of the tokens/s that the idle time is worth.
+  - {metric: limit_share, op: ">=", limit: 0.5}
+`
 
 // Objective is something that a run must show. With Against, the difference to
 // that policy is meant, repeat by repeat.
@@ -32,7 +43,7 @@ func (o Objective) String() string {
 	if o.Against != "" {
 		what += " - " + o.Against
 	}
-	return fmt.Sprintf("%s %s %v", what, o.Op, o.Limit)
+	return what + " " + o.Op + " " + strconv.FormatFloat(o.Limit, 'f', -1, 64)
 }
 
 func (o Objective) policy() string {
@@ -96,91 +107,135 @@ func ParseObjectives(file string, text []byte) ([]Objective, error) {
 // Verdict is what became of an objective.
 type Verdict struct {
 	Objective
-	Status string          `json:"status"`           // met, missed, unknown (not measured), skipped (not in the run)
-	Value  *float64        `json:"value"`            // the median over the repeats
+	Status string          `json:"status"`           // one of the statuses below
+	Value  *float64        `json:"value"`            // the median over the repeats that count
 	Spread *metrics.Spread `json:"spread"`           // quartiles
 	By     *float64        `json:"missed_by"`        // how far beyond the limit, in the metric's unit
-	Why    string          `json:"why,omitempty"`    // of unknown and skipped
+	Why    string          `json:"why,omitempty"`    // of all but met and missed; there, what was left out
 	Paired *metrics.Paired `json:"paired,omitempty"` // with Against and two repeats or more
 }
 
 // Statuses of a Verdict.
 const (
-	Met     = "met"
-	Missed  = "missed"
-	Unknown = "unknown"
-	Skipped = "skipped"
+	Met       = "met"
+	Missed    = "missed"
+	Undecided = "undecided" // other processes disturbed every repeat
+	Unknown   = "unknown"   // not measured, or no such metric
+	Skipped   = "skipped"   // its policies did not run
 )
 
-// Failed reports whether the objective was in the run and is not shown to be
-// met.
+// Failed reports whether the objective was in the run and is not met: missed, or
+// of a metric that nobody measured, which is a slip in the objective. Undecided
+// is neither: the same runs on a quiet machine decide it.
 func (v Verdict) Failed() bool { return v.Status == Missed || v.Status == Unknown }
 
-// judge decides an objective by the median over the complete runs.
+// judge decides an objective by the median over the complete runs. Repeats that
+// other processes disturbed are left out; if there is no other, it is undecided.
 func judge(o Objective, runs []Run, seed uint64) Verdict {
 	v := Verdict{Objective: o}
-	mine, why := values(runs, o.policy(), o.Metric)
 	if o.Metric == "limit_share" && !played(runs, PolicyNative) {
 		v.Status, v.Why = Skipped, "the limit needs a complete run of native"
 		return v
 	}
-	if why != "" {
-		v.Status, v.Why = Unknown, why
-		if len(mine) == 0 && why == noRuns {
-			v.Status, v.Why = Skipped, "no complete run of "+o.policy()
-		}
+	mine, status, why := values(runs, o.policy(), o.Metric)
+	var theirs []sample
+	if status == "" && o.Against != "" {
+		theirs, status, why = values(runs, o.Against, o.Metric)
+	}
+	if status != "" {
+		v.Status, v.Why = status, why
 		return v
 	}
-	xs := mine
-	if o.Against != "" {
-		theirs, why := values(runs, o.Against, o.Metric)
-		switch {
-		case why == noRuns:
-			v.Status, v.Why = Skipped, "no complete run of "+o.Against
-			return v
-		case why != "":
-			v.Status, v.Why = Unknown, why
-			return v
+	if o.Against != "" { // only the pairs: an interrupted last round has one half
+		n := min(len(mine), len(theirs))
+		mine, theirs = mine[:n], theirs[:n]
+	}
+	ours, base, disturbed := quietOnes(mine, theirs)
+	all := len(ours) == 0
+	if all { // the numbers are told, and nothing is concluded
+		ours, base = plainValues(mine), plainValues(theirs)
+	}
+	v.measure(ours, base, seed)
+	switch {
+	case all:
+		v.Status, v.By = Undecided, nil
+		v.Why = "other processes disturbed every repeat: run it again on a quiet machine"
+	case disturbed > 0:
+		v.Why = fmt.Sprintf("by %d of %d repeats: other processes disturbed the rest", len(ours), len(mine))
+	}
+	return v
+}
+
+// measure compares the values, or their differences to base, with the limit.
+func (v *Verdict) measure(values, base []float64, seed uint64) {
+	xs := slices.Clone(values)
+	if v.Against != "" {
+		for i := range xs {
+			xs[i] -= base[i]
 		}
-		n := min(len(mine), len(theirs)) // an interrupted last round
-		xs = nil
-		for i := range n {
-			xs = append(xs, mine[i]-theirs[i])
-		}
-		if p, err := metrics.Pair(theirs[:n], mine[:n], seed); err == nil {
+		if p, err := metrics.Pair(base, values, seed); err == nil {
 			v.Paired = &p
 		}
 	}
 	spread := metrics.Quartiles(xs)
 	v.Spread, v.Value, v.Status = &spread, &spread.Median, Met
-	beyond := spread.Median - o.Limit
-	if o.Op == AtLeast {
+	beyond := spread.Median - v.Limit
+	if v.Op == AtLeast {
 		beyond = -beyond
 	}
 	if beyond > 0 {
 		v.Status, v.By = Missed, &beyond
 	}
-	return v
 }
 
-const noRuns = "no runs"
+// sample is a metric of one run.
+type sample struct {
+	value     float64
+	disturbed bool // by other processes
+}
 
-// values reads a metric of every complete run of a policy, in their order.
-func values(runs []Run, policy, metric string) (xs []float64, why string) {
-	for i := range runs {
-		if runs[i].Policy != policy || runs[i].Interrupted {
+// quietOnes gives the values of the repeats that nothing disturbed, with those
+// of the other policy if there is one, and counts the rest.
+func quietOnes(mine, theirs []sample) (ours, base []float64, disturbed int) {
+	for i, s := range mine {
+		if s.disturbed || theirs != nil && theirs[i].disturbed {
+			disturbed++
 			continue
 		}
-		x, why := lookUp(&runs[i], metric)
-		if why != "" {
-			return nil, why
+		ours = append(ours, s.value)
+		if theirs != nil {
+			base = append(base, theirs[i].value)
 		}
-		xs = append(xs, x)
 	}
-	if len(xs) == 0 {
-		return nil, noRuns
+	return ours, base, disturbed
+}
+
+func plainValues(list []sample) []float64 {
+	var xs []float64
+	for _, s := range list {
+		xs = append(xs, s.value)
 	}
-	return xs, ""
+	return xs
+}
+
+// values reads a metric of every complete run of a policy, in their order; a
+// status says that it can't.
+func values(runs []Run, policy, metric string) (list []sample, status, why string) {
+	for i := range runs {
+		r := &runs[i]
+		if r.Policy != policy || r.Interrupted {
+			continue
+		}
+		x, why := lookUp(r, metric)
+		if why != "" {
+			return nil, Unknown, why
+		}
+		list = append(list, sample{x, r.OtherCPU != nil && *r.OtherCPU > noisy})
+	}
+	if len(list) == 0 {
+		return nil, Skipped, "no complete run of " + policy
+	}
+	return list, "", ""
 }
 
 // lookUp finds a number in the JSON of a run, so that an objective can name

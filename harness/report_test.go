@@ -143,6 +143,97 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// What other processes disturbed decides nothing.
+func TestJudgeDisturbed(t *testing.T) {
+	runs := func(others ...float64) []Run { // native and lull in turn
+		var list []Run
+		for i, share := range others {
+			r := Run{Policy: []string{PolicyNative, PolicyLull}[i%2], Repeat: i/2 + 1, OtherCPU: &share}
+			r.JankRate = 0.1 * float64(i+1)
+			list = append(list, r)
+		}
+		return list
+	}
+	quiet, loud := noisy, 2*noisy
+	absolute := Objective{Metric: "jank_rate", Op: AtMost, Limit: 0.15}
+	paired := Objective{Metric: "jank_rate", Against: PolicyNative, Op: AtMost, Limit: 0.15}
+	for _, c := range []struct {
+		name   string
+		o      Objective
+		runs   []Run
+		status string
+		value  float64
+		why    string
+	}{
+		{"quiet", absolute, runs(quiet, quiet), Missed, 0.2, ""},
+		{"all disturbed", absolute, runs(quiet, loud), Undecided, 0.2, "disturbed every repeat"},
+		{"disturbed and within the limit", paired, runs(quiet, loud), Undecided, 0.1, "disturbed every repeat"},
+		{"the other policy disturbed", paired, runs(loud, quiet), Undecided, 0.1, "disturbed every repeat"},
+		{"the other policy is not asked for", absolute, runs(loud, quiet), Missed, 0.2, ""},
+		{"one of two", absolute, runs(quiet, loud, quiet, quiet), Missed, 0.4, "by 1 of 2 repeats"},
+		{"one pair of two", paired, runs(loud, quiet, quiet, quiet), Met, 0.1, "by 1 of 2 repeats"},
+		{"no pair", paired, runs(loud, quiet, quiet, loud), Undecided, 0.1, "disturbed every repeat"},
+	} {
+		v := judge(c.o, c.runs, 1)
+		if v.Status != c.status || math.Abs(*v.Value-c.value) > 1e-9 || !strings.Contains(v.Why, c.why) ||
+			(v.Why == "") != (c.why == "") || (v.By != nil) != (c.status == Missed) ||
+			v.Failed() != (c.status == Missed) || !strings.Contains(v.text(), v.Why) {
+			t.Errorf("%s: %s (%+v), want %s at %v: %s", c.name, v.text(), v, c.status, c.value, c.why)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 1: "1", 0.25: "0.25", -0.0123456: "-0.01235", 12.3456: "12.35", 999.96: "1000", 107123.4: "107123",
+		1e12: "1000000000000", 0.00001234567: "0.00001235", 1e-300: "0",
+	} {
+		if got := number(x); got != want {
+			t.Errorf("%g: %q, want %q", x, got, want)
+		}
+	}
+	if got := (Objective{Metric: "tokens", Op: AtLeast, Limit: 1e7}).String(); got != "lull tokens >= 10000000" {
+		t.Error(got)
+	}
+}
+
+// A report of the game alone has no column for a model.
+func TestTextOfNativeAlone(t *testing.T) {
+	r := made()
+	r.Runs, r.IdleRate, r.Limit, r.Objectives = r.Runs[:1], nil, nil, nil
+	r.Summary = summarise(r.Runs, 1)
+	var got bytes.Buffer
+	if err := r.WriteText(&got); err != nil {
+		t.Fatal(err)
+	}
+	for _, column := range []string{"of limit", "- native", "TTFT", "our µs"} {
+		if strings.Contains(got.String(), column) {
+			t.Errorf("a column of nothing, %q:\n%s", column, &got)
+		}
+	}
+}
+
+func TestSampleObjectives(t *testing.T) {
+	list, err := ParseObjectives("sample", []byte(SampleObjectives))
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%d objectives, %v", len(list), err)
+	}
+	for _, o := range list {
+		if _, why := lookUp(&Run{LimitShare: f(1), TTFT: Pair{P50: f(1)}}, o.Metric); why != "" {
+			t.Errorf("%s: %s", o, why)
+		}
+	}
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(SampleObjectives) {
+		if !strings.Contains(string(doc), "//\t"+line) {
+			t.Errorf("doc.go lacks %q", line)
+		}
+	}
+}
+
 func TestSummary(t *testing.T) {
 	s := made().Summary
 	lull := s["lull"]

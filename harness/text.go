@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -75,8 +76,8 @@ func newTable(header ...any) table.Writer {
 
 func (r *Report) setting() string {
 	s := r.Setting
-	text := fmt.Sprintf("frames of %.2f ms on a grid of %.2f ms, %.4g s each after a warm-up of %.4g s, "+
-		"%d time(s), seed %d", s.PeriodMs, s.LineMs, s.Seconds, s.WarmUpS, s.Repeat, r.Seed)
+	text := fmt.Sprintf("frames of %.2f ms on a grid of %.2f ms, %s s each after a warm-up of %s s, "+
+		"%d time(s), seed %d", s.PeriodMs, s.LineMs, number(s.Seconds), number(s.WarmUpS), s.Repeat, r.Seed)
 	if s.Without != "" {
 		text += ", without " + s.Without
 	}
@@ -104,29 +105,45 @@ func (r *Report) order() []string {
 func (r *Report) policyTable() table.Writer {
 	t := newTable("policy", "late frames", "- native", "hitch ms/s", "frame p50/p99 ms", "overrun p99 ms", "tokens/s",
 		"of limit", "TTFT ms", "our µs p99")
+	used := map[string]bool{}
 	for _, name := range r.order() {
 		s := r.Summary[name]
-		paired := "–"
+		paired := nothing
 		if s.JankPaired != nil {
 			paired = fmt.Sprintf("%+.2f pp", 100*s.JankPaired.Difference.Median)
 		} else if native, ok := r.Summary[PolicyNative]; ok && name != PolicyNative {
 			paired = fmt.Sprintf("%+.2f pp", 100*(s.JankRate.Median-native.JankRate.Median))
 		}
-		tokens, limit := "–", "–"
+		tokens, limit := nothing, nothing
 		if name != PolicyNative {
 			tokens = spread(s.TokensPerSecond, 1, "%.1f", "")
 		}
 		if s.LimitShare != nil {
 			limit = fmt.Sprintf("%.0f %%", 100*s.LimitShare.Median)
 		}
+		ttft, ours := optional(s.TTFTMsP50, "%.0f"), optional(s.GameThread, "%.1f")
 		t.AppendRow(table.Row{
 			name, spread(s.JankRate, 100, "%.2f", " %"), paired, spread(s.HitchMsPerS, 1, "%.1f", ""),
 			fmt.Sprintf("%.1f / %.1f", s.FrameP50.Median, s.FrameP99.Median), fmt.Sprintf("%.2f", s.OverrunP99.Median),
-			tokens, limit, optional(s.TTFTMsP50, "%.0f"), optional(s.GameThread, "%.1f"),
+			tokens, limit, ttft, ours,
 		})
+		for column, cell := range map[string]string{
+			"- native": paired, "tokens/s": tokens, "of limit": limit, "TTFT ms": ttft, "our µs p99": ours,
+		} {
+			used[column] = used[column] || cell != nothing
+		}
 	}
+	var columns []table.ColumnConfig
+	for _, name := range []string{"- native", "tokens/s", "of limit", "TTFT ms", "our µs p99"} {
+		columns = append(columns, table.ColumnConfig{Name: name, Hidden: !used[name]})
+	}
+	t.SetColumnConfigs(columns)
 	return t
 }
+
+// nothing stands where a policy has no such number. A column of nothing else is
+// left out.
+const nothing = "–"
 
 // spread writes a median, and the quartiles where they differ from it.
 func spread(s metrics.Spread, scale float64, format, unit string) string {
@@ -140,7 +157,7 @@ func spread(s metrics.Spread, scale float64, format, unit string) string {
 
 func optional(s *metrics.Spread, format string) string {
 	if s == nil {
-		return "–"
+		return nothing
 	}
 	return spread(*s, 1, format, "")
 }
@@ -284,15 +301,43 @@ func (r *Report) memory(p *printer) {
 }
 
 func (v Verdict) text() string {
+	marks := map[string]string{Met: "✓", Missed: "✗", Undecided: "?", Unknown: "✗", Skipped: "-"}
+	return marks[v.Status] + " " + v.Result()
+}
+
+// Result says in one line what became of the objective, and why.
+func (v Verdict) Result() string {
+	text := v.Objective.String() + ": "
 	switch v.Status {
 	case Met:
-		return fmt.Sprintf("✓ %s: %.4g", v.Objective, *v.Value)
+		text += number(*v.Value)
 	case Missed:
-		return fmt.Sprintf("✗ %s: %.4g, missed by %.4g", v.Objective, *v.Value, *v.By)
+		text += number(*v.Value) + ", missed by " + number(*v.By)
+	case Undecided:
+		return text + "undecided at " + number(*v.Value) + ": " + v.Why
 	case Unknown:
-		return fmt.Sprintf("✗ %s: not shown: %s", v.Objective, v.Why)
+		return text + "not shown: " + v.Why
+	default:
+		return text + v.Status + ": " + v.Why
 	}
-	return fmt.Sprintf("- %s: skipped: %s", v.Objective, v.Why)
+	if v.Why != "" {
+		text += " (" + v.Why + ")"
+	}
+	return text
+}
+
+// number writes four digits of a number, and never an exponent.
+func number(x float64) string {
+	const digits, most = 4, 15
+	places := digits - 1
+	if x != 0 {
+		places -= int(math.Floor(math.Log10(math.Abs(x))))
+	}
+	text := strconv.FormatFloat(x, 'f', min(max(places, 0), most), 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
 }
 
 // WriteDefinitions says what each number means.

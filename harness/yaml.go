@@ -37,7 +37,7 @@ func (c *checks) add(path, format string, args ...any) {
 // between also refuses NaN.
 func (c *checks) between(path string, v, low, high float64) {
 	if !(v >= low && v <= high) {
-		c.add(path, "%v: want %v … %v", v, low, high)
+		c.add(path, "%v: want %s … %s", v, number(low), number(high))
 	}
 }
 
