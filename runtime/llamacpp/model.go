@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -243,16 +241,16 @@ func orUnknown(log string) string {
 func (m *Model) describe(path string, device Device) {
 	m.vocab = llama.ModelGetVocab(m.handle)
 	arch, _ := llama.ModelMetaValStr(m.handle, "general.architecture")
-	name, ok := llama.ModelMetaValStr(m.handle, "general.name")
-	if !ok || name == "" {
-		name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	}
+	name := named{file: path, format: llama.FtypeName(llama.ModelFtype(m.handle))}
+	name.name, _ = llama.ModelMetaValStr(m.handle, "general.name")
+	name.basename, _ = llama.ModelMetaValStr(m.handle, "general.basename")
+	name.size, _ = llama.ModelMetaValStr(m.handle, "general.size_label")
 	m.template = llama.ModelChatTemplate(m.handle, "")
 	if m.template == "" {
 		m.template = "chatml" // what llama.cpp's own tools fall back to
 	}
 	m.info = llm.Info{
-		Name:         name + " " + llama.FtypeName(llama.ModelFtype(m.handle)),
+		Name:         name.display(),
 		Architecture: arch,
 		Device:       device.ID,
 		Library:      "llama.cpp " + Version,
