@@ -15,6 +15,7 @@ import (
 	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
+	"github.com/lull-npc/lull/runtime/speculative"
 )
 
 type chatFlags struct {
@@ -23,6 +24,9 @@ type chatFlags struct {
 	context int
 	threads int
 	stats   bool
+
+	speculate string
+	draft     string
 }
 
 func newChatCommand(a *app) *cobra.Command {
@@ -34,10 +38,15 @@ func newChatCommand(a *app) *cobra.Command {
 What is missing is fetched first. Lines that begin with / are commands; /help
 lists them. Ctrl-C cancels the reply, Ctrl-D ends the program.
 
-Without a terminal the lines are read from standard input, one turn each. With
---json the whole conversation is printed as one object at the end.`,
+Without a terminal the lines are read from standard input, one turn each, and
+shown. With --json the whole conversation is printed as one object at the end.
+
+Tokens are guessed ahead where that pays on this machine: from what was said
+before, and by a small draft model if --draft names one with the same
+vocabulary. It changes the speed, not the replies.`,
 		Example: fmt.Sprintf(`  lull chat                       # %s
   lull chat my-wizard.yaml --seed 7
+  lull chat --model smollm2-135m-instruct-q8_0 --draft smollm2-135m-instruct-q4_0 --stats
   printf 'Hello!\nWhat do you sell?\n' | lull chat %s --greedy --json`, npc.Shipped()[0], npc.Shipped()[0]),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,6 +65,8 @@ Without a terminal the lines are read from standard input, one turn each. With
 	c.Flags().IntVar(&f.context, "context", 2048, "tokens that each conversation may hold")
 	c.Flags().IntVar(&f.threads, "threads", 0, "threads of the model; 0 is one a core")
 	c.Flags().BoolVar(&f.stats, "stats", false, "show after each reply what it cost")
+	c.Flags().StringVar(&f.draft, "draft", "", "draft model: a GGUF `FILE`, or a model's name in the cache")
+	c.Flags().StringVar(&f.speculate, "speculate", "auto", "who guesses tokens ahead: auto, off, ngram or model")
 	return c
 }
 
@@ -69,6 +80,7 @@ type chatSession struct {
 	order []string
 	now   *npc.Chat
 	turns []chatTurn
+	mode  speculative.Mode
 }
 
 type chatTurn struct {
@@ -93,11 +105,14 @@ func (a *app) chat(ctx context.Context, persona string, f chatFlags) error {
 	if err := s.meet(persona); err != nil { // before the model is loaded: a typo should not cost seconds
 		return err
 	}
-	cfg := local.Config{
-		Spec:    local.Spec{Steer: local.SteerNone, Threads: f.threads},
-		Context: f.context,
-	}
 	var err error
+	if s.mode, err = speculation(f.speculate, f.draft); err != nil {
+		return err
+	}
+	cfg := local.Config{
+		Spec:    local.Spec{Steer: local.SteerNone, Threads: f.threads, Speculation: local.SpeculateElastic},
+		Context: f.context, Speculate: s.mode, Draft: f.draft,
+	}
 	if s.run, err = a.open(ctx, cfg); err != nil {
 		return err
 	}
@@ -106,9 +121,24 @@ func (a *app) chat(ctx context.Context, persona string, f chatFlags) error {
 		return err
 	}
 	if a.json {
-		return a.ui.object(map[string]any{"model": s.run.Model.Info().Name, "turns": s.turns})
+		return a.ui.object(map[string]any{"model": s.run.Model.Info().Name, "turns": s.turns,
+			"speculation": newSpeculationJSON(s.mode, s.run.Speculation())})
 	}
 	return nil
+}
+
+// speculation reads --speculate and --draft together.
+func speculation(name, draft string) (speculative.Mode, error) {
+	mode, err := speculative.ParseMode(name)
+	switch {
+	case err != nil:
+		return 0, usagef("--speculate %q: want auto, off, ngram or model", name)
+	case mode == speculative.ModeModel && draft == "":
+		return 0, usagef("--speculate model needs --draft FILE")
+	case draft != "" && (mode == speculative.ModeOff || mode == speculative.ModeNGram):
+		return 0, usagef("--speculate %s leaves nothing to do for --draft %s: take auto or model", name, draft)
+	}
+	return mode, nil
 }
 
 // meet makes a persona the one spoken to; a known one goes on where it was.
@@ -172,6 +202,7 @@ func (s *chatSession) reader() lineReader {
 func (s *chatSession) loop(ctx context.Context) error {
 	in := s.reader()
 	defer in.Close()
+	_, piped := in.(pipeReader)
 	ui := s.app.ui
 	ui.printf("%s\n", ui.paint(dim, fmt.Sprintf("%s on %s. /help lists commands, Ctrl-D ends.", s.run.Model.Info().Name,
 		s.run.Model.Info().Device)))
@@ -193,6 +224,9 @@ func (s *chatSession) loop(ctx context.Context) error {
 			continue
 		}
 		in.AppendHistory(line)
+		if piped { // nobody typed it where the replies stand
+			ui.printf("%s %s\n", ui.paint(dim, "you>"), printable(line))
+		}
 		if line[0] == '/' {
 			quit, err := s.command(line)
 			if quit {
@@ -258,6 +292,7 @@ func (s *chatSession) say(ctx context.Context, line string) error {
 	defer s.cancelOnInterrupt(id)()
 	ui.printf("%s ", ui.paint(green, p.Name+">"))
 	turn := chatTurn{NPC: p.Name, Player: line}
+	before := s.run.Speculation()
 	text, usage, err := listen(ctx, s.run.Engine, func(e llm.Event) {
 		s.now.Hear(e)
 		switch e.Kind {
@@ -279,7 +314,7 @@ func (s *chatSession) say(ctx context.Context, line string) error {
 		float64(usage.TTFT.Microseconds()) / 1e3, float64(usage.Total.Microseconds()) / 1e3}
 	s.turns = append(s.turns, turn)
 	if s.flags.stats {
-		ui.printf("%s\n", ui.paint(dim, costLine(usage)))
+		ui.printf("%s\n%s\n", ui.paint(dim, costLine(usage)), ui.paint(dim, guessLine(before, s.run.Speculation())))
 	}
 	return nil
 }
@@ -388,7 +423,16 @@ func (s *chatSession) save(file string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(file, data)
+	if err := writeFile(file, data); err != nil {
+		return err
+	}
+	s.confirm("saved %d turns with %s to %s", len(s.now.History()), s.now.Persona().Name, file)
+	return nil
+}
+
+// confirm says what a command did.
+func (s *chatSession) confirm(format string, args ...any) {
+	s.app.ui.printf("%s\n", s.app.ui.paint(dim, printable(fmt.Sprintf(format, args...))))
 }
 
 func (s *chatSession) load(file string) error {
@@ -396,15 +440,27 @@ func (s *chatSession) load(file string) error {
 	if err != nil {
 		return err
 	}
+	trial := npc.NewChat(s.now.Persona()) // nothing changes until all of it is good
+	if err := trial.Load(data); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := checkTokens(file, trial.History(), s.run.Model.Info().Vocab); err != nil {
+		return err
+	}
 	if err := s.now.Load(data); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	s.app.ui.printf("%s\n", s.app.ui.paint(dim, fmt.Sprintf("%d turns", len(s.now.History()))))
+	s.confirm("loaded %d turns with %s from %s; /history shows them", len(s.now.History()), s.now.Persona().Name, file)
 	return nil
 }
 
 func (s *chatSession) toggleStats(string) error {
-	s.flags.stats = !s.flags.stats
+	if s.flags.stats = !s.flags.stats; !s.flags.stats {
+		s.confirm("costs are no longer shown")
+		return nil
+	}
+	s.confirm("each reply's costs are shown from now on; guessing ahead costs here:")
+	s.tellCosts()
 	return nil
 }
 

@@ -7,11 +7,18 @@ import (
 
 	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/local"
+	"github.com/lull-npc/lull/runtime/speculative"
 )
 
 // interruptHook, when set, is asked first at Ctrl-C: true means that it dealt
 // with it, and the program goes on.
 var interruptHook atomic.Pointer[func() bool]
+
+// openStages are those that take long enough to be shown.
+var openStages = map[string]string{
+	"model": "loading the model", "draft": "loading the draft model",
+	"speculation": "measuring once what guessing ahead costs here",
+}
 
 // open starts a runtime with the global flags, showing how far loading is.
 func (a *app) open(ctx context.Context, cfg local.Config) (*local.Runtime, error) {
@@ -19,14 +26,19 @@ func (a *app) open(ctx context.Context, cfg local.Config) (*local.Runtime, error
 	started, progress := "", a.ui.progress()
 	if cfg.Progress == nil && cfg.OpenModel == nil {
 		cfg.Progress = func(stage string, done float64) {
-			if stage != "model" {
+			title := openStages[stage]
+			if title == "" || stage == started {
 				return
 			}
-			if started == "" {
-				started = stage
-				progress.Start("loading the model", 0)
+			if started != "" {
+				progress.Done(nil)
 			}
+			started = stage
+			progress.Start(title, 0)
 		}
+	}
+	if cfg.Note == nil {
+		cfg.Note = func(text string) { a.ui.notef("%s", text) }
 	}
 	r, err := local.Open(ctx, cfg)
 	if started != "" {
@@ -40,6 +52,8 @@ func advise(err error) error {
 	switch {
 	case err == nil || hintOf(err) != "":
 		return err
+	case errors.Is(err, speculative.ErrDraft):
+		return hinted{err, "take a smaller model of the same family, or --speculate ngram without --draft"}
 	case errors.Is(err, llamacpp.ErrDevice):
 		return hinted{err, "`lull devices` lists them"}
 	case errors.Is(err, llamacpp.ErrLibraryVersion), errors.Is(err, llamacpp.ErrLibraryMissing):
