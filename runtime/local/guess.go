@@ -175,16 +175,28 @@ func (cfg *Config) openDraft(ctx context.Context, target llm.Model) (llm.Model, 
 // draftFlag names the setting in messages about its file.
 const draftFlag = "--draft"
 
-func (cfg *Config) openLlamaDraft(ctx context.Context, target llm.Model, clock llm.Clock,
-	admit llm.AdmitFunc) (llm.Model, error) {
+// locateDraft finds the draft model's file, or fetches or makes it.
+func (cfg *Config) locateDraft(ctx context.Context) error {
+	if !cfg.speculates() || cfg.Draft == "" || cfg.OpenDraft != nil {
+		return nil
+	}
 	o := cfg.Assets
 	o.Model = cfg.Draft
 	o.Derive = Derivation(o)
 	found, err := assets.EnsureModel(ctx, o, draftFlag)
-	if err != nil {
-		return nil, err
+	cfg.draftFile = found.Path
+	return err
+}
+
+// openLlamaDraft loads the draft model behind the target's gate.
+func (cfg *Config) openLlamaDraft(ctx context.Context, target llm.Model, clock llm.Clock,
+	admit llm.AdmitFunc) (llm.Model, error) {
+	if cfg.draftFile == "" { // the target is not llama.cpp's
+		if err := cfg.locateDraft(ctx); err != nil {
+			return nil, err
+		}
 	}
 	opt := cfg.llamaOptions(clock, admit, "draft")
 	opt.MaxSequences, opt.Gate = 1, target.Gate()
-	return llamacpp.Open(ctx, found.Path, opt)
+	return llamacpp.Open(ctx, cfg.draftFile, opt)
 }

@@ -52,6 +52,8 @@ type Config struct {
 	OpenModel func(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error)
 	OpenDraft func(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error)
 	Clock     llm.Clock // default the computer's
+
+	draftFile string // what Draft is
 }
 
 // Open finds, loads and starts everything. It takes seconds and may fetch:
@@ -84,7 +86,7 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 }
 
 // openLlama resolves the files, fetching them unless Assets.Offline, and loads.
-func (cfg Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error) {
+func (cfg *Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error) {
 	found, err := Locate(ctx, cfg.Assets)
 	if err != nil {
 		return nil, err
@@ -93,13 +95,16 @@ func (cfg Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.Admi
 		return nil, err
 	}
 	cfg.tell("library", 1)
+	if err := cfg.locateDraft(ctx); err != nil { // a wrong name should not cost the target's loading
+		return nil, err
+	}
 	opt := cfg.llamaOptions(clock, admit, "model")
 	opt.MaxSequences = cfg.MaxSequences
 	return llamacpp.Open(ctx, found.Model.Path, opt)
 }
 
 // llamaOptions are those that target and draft model share.
-func (cfg Config) llamaOptions(clock llm.Clock, admit llm.AdmitFunc, stage string) llamacpp.Options {
+func (cfg *Config) llamaOptions(clock llm.Clock, admit llm.AdmitFunc, stage string) llamacpp.Options {
 	opt := llamacpp.Options{
 		Device: cfg.Device, Context: cfg.Context, MaxBatch: cfg.MaxBatch, Threads: cfg.Spec.Threads,
 		Clock: clock, Admit: admit, Progress: func(done float64) { cfg.tell(stage, done) },
@@ -113,7 +118,7 @@ func (cfg Config) llamaOptions(clock llm.Clock, admit llm.AdmitFunc, stage strin
 // plainPoll is ggml's default for the pools that llama.cpp's programs make.
 const plainPoll = 50
 
-func (cfg Config) tell(stage string, done float64) {
+func (cfg *Config) tell(stage string, done float64) {
 	if cfg.Progress != nil {
 		cfg.Progress(stage, done)
 	}
@@ -158,7 +163,7 @@ func Admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool)
 }
 
 // onThread is what the thread that computes begins with; nil: nothing.
-func (cfg Config) onThread() func() error {
+func (cfg *Config) onThread() func() error {
 	if cfg.Spec.LowPriority && cfg.OpenModel == nil {
 		return llamacpp.LowerThread
 	}
