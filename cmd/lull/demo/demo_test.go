@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,10 +69,37 @@ func TestMeterCounts(t *testing.T) {
 	if r := m.Recent(); r.Late != 0 && r.Frames > 301 {
 		t.Errorf("recent: %+v, want the last 5 s", r)
 	}
-	m.Reset()
+}
+
+// Each load has its own table, which waits while another is played.
+func TestMeterLoads(t *testing.T) {
+	var m Meter
+	m.Under(5 * time.Millisecond)
+	m.Under(4 * time.Millisecond) // before a frame: nothing to keep
+	m.Add(played(t, 0, 300, Plain, never), [Modes]int64{Plain: 100})
 	m.Refresh()
+	first := m.Total(Plain)
+	m.Under(6 * time.Millisecond)
 	if m.Total(Plain) != (Total{}) || !m.Settling() {
-		t.Errorf("after a reset: %+v", m.Total(Plain))
+		t.Errorf("another load: %+v", m.Total(Plain))
+	}
+	start := m.last + DefaultSetting().Period()
+	m.Add(played(t, start, 200, Plain, never), [Modes]int64{})
+	m.Under(4 * time.Millisecond)
+	if m.Total(Plain) != first {
+		t.Errorf("back again: %+v, want %+v", m.Total(Plain), first)
+	}
+	start = m.last + DefaultSetting().Period()
+	m.Add(played(t, start, 300, Plain, never), [Modes]int64{Plain: 7})
+	m.Refresh()
+	if x := m.Total(Plain); x.Frames <= first.Frames || x.Tokens != 107 || x.LateShare != 0 {
+		t.Errorf("it does not go on: %+v after %+v", x, first)
+	}
+	if x := m.At(6e6); x.Total(Plain).Frames < 100 || x.Settling() {
+		t.Errorf("the other load: %+v", x.Total(Plain))
+	}
+	if got := m.Loads(); !slices.Equal(got, []time.Duration{4e6, 6e6}) {
+		t.Errorf("loads %v", got)
 	}
 }
 
@@ -152,7 +180,7 @@ func TestBarCell(t *testing.T) {
 
 // shown is a screen after 8 s of each mode.
 func shown(t testing.TB) *Screen {
-	s := &Screen{Setting: DefaultSetting(), Model: "scripted on CPU", Since: "since the start", style: newStyles(false)}
+	s := &Screen{Setting: DefaultSetting(), Model: "scripted on CPU", style: newStyles(false)}
 	s.Setting.Workers = 2
 	start := time.Duration(0)
 	for m := Off; m < Modes; m++ {
@@ -184,7 +212,7 @@ func TestScreenGolden(t *testing.T) {
 		"typing":  {80, 24, func(s *Screen) { s.Input = "you> What is" }},
 		"failure": {80, 24, func(s *Screen) { s.Err = errors.New("the worker\nbroke") }},
 		"start": {80, 24, func(s *Screen) {
-			*s = Screen{Setting: s.Setting, Model: s.Model, Since: s.Since, style: s.style}
+			*s = Screen{Setting: s.Setting, Model: s.Model, style: s.style}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,10 +17,11 @@
 // Example at 60 Hz: of 300 frames in 5 s, three end 2 ms after their deadline:
 // 1.0 % late, 6 ms / 5 s = 1.2 ms/s.
 //
-// The table counts each mode since the start. The first second after a switch
-// is left out (settle): a prompt is computed anew then, and Go collects its
-// garbage. A change of the load begins the table anew, since modes under
-// different loads can't be compared.
+// The table counts each mode under one load of the game, since modes under
+// different loads can't be compared; each load that was played has its table,
+// and going back to it goes on with it. The first second after a switch is left
+// out (settle, shown as …): a prompt is computed anew then, and Go collects its
+// garbage.
 //
 // # Threads
 //

@@ -182,8 +182,8 @@ func TestProgramLoad(t *testing.T) {
 	if p.screen.Setting.Load != 0 {
 		t.Errorf("load %v, want 0", p.screen.Setting.Load)
 	}
-	if !strings.Contains(p.screen.Since, "0 ms") {
-		t.Errorf("the table is of %q", p.screen.Since)
+	if text := p.summary(); !strings.Contains(text, "load 0 ms") {
+		t.Errorf("the table is of another load:\n%s", text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -58,7 +59,18 @@ type Meter struct {
 	last      time.Duration // start of the newest frame
 	refreshed time.Duration
 	counted   bool // whether the newest frame is in the table
-	totals    [Modes]tally
+	totals    table
+
+	load time.Duration            // that totals are of
+	kept map[time.Duration]*table // of other loads, those that counted a frame
+}
+
+// table is what was counted of each mode under one load.
+type table [Modes]tally
+
+// any reports whether it holds a frame.
+func (t *table) any() bool {
+	return slices.ContainsFunc(t[:], func(x tally) bool { return x.shown.Frames > 0 })
 }
 
 type tally struct {
@@ -124,9 +136,46 @@ func (m *Meter) Reply(mode Mode, ttft time.Duration) {
 	}
 }
 
-// Reset begins the table anew; the strip goes on.
-func (m *Meter) Reset() {
-	m.totals, m.since, m.counted = [Modes]tally{}, m.last, false
+// Under says that the game's load is another from here on. The table becomes
+// that load's, and goes on where it was if it had been played before.
+func (m *Meter) Under(load time.Duration) {
+	m.Refresh()
+	if m.kept == nil {
+		m.kept = map[time.Duration]*table{}
+	}
+	if m.totals.any() {
+		old := m.totals
+		m.kept[m.load] = &old
+	}
+	m.totals = table{}
+	if old := m.kept[load]; old != nil {
+		m.totals = *old
+		delete(m.kept, load)
+	}
+	for i := range m.totals {
+		if c := m.totals[i].collector; c != nil {
+			c.Restart()
+		}
+	}
+	m.load, m.since, m.counted = load, m.last, false
+}
+
+// Loads lists the loads that frames were counted under, from the lowest.
+func (m *Meter) Loads() []time.Duration {
+	list := slices.Collect(maps.Keys(m.kept))
+	if m.totals.any() {
+		list = append(list, m.load)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// At gives a meter that only has the table of a load, of those in Loads.
+func (m *Meter) At(load time.Duration) Meter {
+	if old := m.kept[load]; old != nil {
+		return Meter{totals: *old, load: load}
+	}
+	return Meter{totals: m.totals, load: load}
 }
 
 // Refresh computes the table now instead of at the next second.

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -106,7 +105,8 @@ func newProgram(g *Game, t *Talk, o Options) *program {
 	in.Cursor.SetMode(cursor.CursorStatic) // a blinking one would redraw
 	in.Cursor.Style = newStyles(o.Colour).chosen
 	p := &program{game: g, talk: t, input: in}
-	p.screen = Screen{Setting: o.Setting, Since: "since the start", style: newStyles(o.Colour)}
+	p.screen = Screen{Setting: o.Setting, style: newStyles(o.Colour)}
+	p.screen.Meter.Under(o.Setting.Load)
 	for m := Off; m < Modes; m++ {
 		if rt := g.Runtime(m); rt != nil {
 			info := rt.Model.Info()
@@ -222,11 +222,10 @@ func (p *program) load(by time.Duration) {
 	if d == p.screen.Setting.Load {
 		return
 	}
+	p.look() // what was counted so far is the old load's
 	p.screen.Setting.Load = d
-	p.screen.Since = fmt.Sprintf("since %.4g ms", ms(d))
 	p.game.SetLoad(d)
-	p.look()
-	p.screen.Meter.Reset()
+	p.screen.Meter.Under(d)
 }
 
 // look takes what happened, and asks on.
@@ -257,11 +256,24 @@ func (p *program) View() string {
 	return p.screen.View(p.width, p.height)
 }
 
-// summary is what stays in the terminal: the setting and the table, plain.
+// summary is what stays in the terminal: the setting and the table of each
+// load, plain.
 func (p *program) summary() string {
 	s := p.screen
 	s.style = newStyles(false)
-	lines := append([]string{s.head()}, s.table()...)
+	loads := s.Meter.Loads()
+	if len(loads) == 0 {
+		loads = []time.Duration{s.Setting.Load}
+	}
+	var lines []string
+	for i, d := range loads {
+		if i > 0 {
+			lines = append(lines, "")
+		}
+		s.Setting.Load = d
+		s.Meter = p.screen.Meter.At(d)
+		lines = append(append(lines, s.head()), s.table()...)
+	}
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(l, " ")
 	}

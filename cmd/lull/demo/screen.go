@@ -59,7 +59,6 @@ type Screen struct {
 	Said    []Said
 	Err     error
 	Input   string // the line being typed, drawn; empty: none is
-	Since   string // what the table is of: "since the start"
 
 	style styles
 }
@@ -228,12 +227,13 @@ func (s *Screen) decision() string {
 
 // table stands the modes side by side.
 func (s *Screen) table() []string {
-	since := s.Since
+	// The table is of one load; a mode's first second is not in it.
+	under := fmt.Sprintf("load %.4g ms", ms(s.Setting.Load))
 	if s.Meter.Settling() {
-		since = "settling …"
+		under += " …"
 	}
 	names := s.cells(func(m Mode, _ Total) string { return m.String() })
-	lines := []string{s.style.dim.Render(fmt.Sprintf("%-16s", since)) + names}
+	lines := []string{s.style.dim.Render(fmt.Sprintf("%-16s", under)) + names}
 	for _, row := range []struct {
 		name string
 		text func(m Mode, t Total) string
