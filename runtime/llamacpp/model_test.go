@@ -2,7 +2,6 @@ package llamacpp
 
 import (
 	"errors"
-	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -172,40 +171,6 @@ func TestTemplateKeepsContentApart(t *testing.T) {
 	}
 	if _, err := m.RenderChat([]llm.Turn{{Role: "wizard", Text: "x"}}, true); !errors.Is(err, llm.ErrRequest) {
 		t.Errorf("role wizard: %v", err)
-	}
-}
-
-// SmolLM2 is no embedding model, but with mean pooling it must at least tell
-// near from far.
-func TestEmbedder(t *testing.T) {
-	m := open(t, nil)
-	_, model := testassets.Locate(t)
-	e, err := OpenEmbedder(t.Context(), model, Options{Clock: m.opt.Clock, Admit: admit})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	embed := func(text string) []float32 {
-		v, w, err := e.Embed(nil, text, llm.Grant{})
-		if err != nil || len(v) != e.Dimension() || w.Tokens == 0 {
-			t.Fatalf("%q: %v, %d numbers, %d tokens", text, err, len(v), w.Tokens)
-		}
-		return v
-	}
-	dot := func(a, b []float32) (sum float64) {
-		for i := range a {
-			sum += float64(a[i]) * float64(b[i])
-		}
-		return sum
-	}
-	sword, blade, soup := embed("He forged a sharp sword."), embed("She made a keen blade."),
-		embed("Boil the carrots for soup.")
-	if near, far := dot(sword, blade), dot(sword, soup); near <= far || math.Abs(dot(sword, sword)-1) > 1e-3 {
-		t.Errorf("sword·blade %.3f, sword·soup %.3f, sword·sword %.3f", near, far, dot(sword, sword))
-	}
-	embed(strings.Repeat("a very long memory ", 5000)) // longer than any batch: cut, no abort
-	if _, _, err := e.Embed(nil, "", llm.Grant{}); !errors.Is(err, llm.ErrRequest) {
-		t.Errorf("empty text: %v", err)
 	}
 }
 
