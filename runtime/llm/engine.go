@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
+
+	"github.com/lull-npc/lull/runtime/llm/gbnf"
 )
 
 const (
@@ -51,6 +53,10 @@ type EngineConfig struct {
 	// Speculator guesses tokens ahead while one reply is decoded; nil decodes
 	// one at a time. It stays the caller's, and serves one engine.
 	Speculator Speculator
+
+	// Heads keeps the states of Request.Head between runs of the game; nil
+	// keeps none.
+	Heads HeadStore
 }
 
 // Engine turns requests into events. The game thread submits, cancels and
@@ -65,6 +71,7 @@ type EngineConfig struct {
 type Engine struct {
 	model    Model
 	spec     Speculator // nil: none
+	heads    HeadStore  // nil: none
 	info     Info
 	clock    Clock
 	together int
@@ -110,7 +117,7 @@ func NewEngine(m Model, cfg EngineConfig) (*Engine, error) {
 			info.Name, info.Vocab, info.Context, info.MaxBatch, info.MaxSequences)
 	}
 	e := &Engine{
-		model: m, spec: cfg.Speculator, info: info, clock: cfg.Clock, together: cfg.Together,
+		model: m, spec: cfg.Speculator, heads: cfg.Heads, info: info, clock: cfg.Clock, together: cfg.Together,
 		table: make([]entry, cfg.MaxQueue),
 		slots: make([]slot, info.MaxSequences),
 		wake:  make(chan struct{}, 1),
@@ -173,6 +180,12 @@ func (e *Engine) validate(r *Request) error {
 		}
 		least = r.Cuts[i] + 1
 	}
+	if r.Head < 0 || r.Head > len(r.Prompt) {
+		return fmt.Errorf("%w: Head %d: want 0…%d, the length of Prompt", ErrRequest, r.Head, len(r.Prompt))
+	}
+	if len(r.Cuts) > 0 && r.Head > r.Cuts[0] {
+		return fmt.Errorf("%w: Head %d: want 0…%d, where what may be dropped begins", ErrRequest, r.Head, r.Cuts[0])
+	}
 	if r.MaxTokens < 0 {
 		return fmt.Errorf("%w: MaxTokens %d: want 1 or more, or 0 for %d", ErrRequest, r.MaxTokens, defaultMaxTokens)
 	}
@@ -211,6 +224,22 @@ func (e *Engine) Cancel(id RequestID) bool {
 				e.stopModels()
 			}
 			e.rouse()
+			return true
+		}
+	}
+	return false
+}
+
+// Promote gives a request another priority, from the next step on, and reports
+// whether it was there. Safe for concurrent use.
+func (e *Engine) Promote(id RequestID, priority int) bool {
+	for i := range e.table {
+		r, st := e.table[i].look()
+		if r == nil || r.id != id {
+			continue
+		}
+		if st == queued || st == active {
+			r.promoted.Store(&priority)
 			return true
 		}
 	}
@@ -340,8 +369,10 @@ type request struct {
 	id        RequestID
 	entry     *entry
 	submitted int64
+	promoted  atomic.Pointer[int] // the priority it has now; nil: that of Request
 
 	started bool
+	keeping bool // the state of the head is to be kept when it is computed
 	over    bool
 	parked  bool // waits for another request to end: there is no room beside it
 	slot    *slot
@@ -350,6 +381,7 @@ type request struct {
 	prompt  int     // tokens of all that are prompt
 	primed  int     // tokens of the prompt that were in the cache at some time
 	sampler Sampler
+	grammar *gbnf.State // where the reply stands in Sampling.Grammar; nil: none
 	usage   Usage
 
 	text  *Text

@@ -154,6 +154,11 @@ type Sampling struct {
 	RepeatPenalty float32 // 1 or 0 is none; usual 1.0 … 1.3
 	RepeatLast    int     // tokens the penalty looks back on; 0 means 64 when there is a penalty
 	Seed          uint32  // same seed, same prompt, same batches: same reply
+
+	// Grammar allows only the replies that it describes; empty allows all. It
+	// is what package gbnf reads, and is checked there before a model sees it.
+	// What it forces is appended in one batch instead of decoded one by one.
+	Grammar string
 }
 
 // Sampler chooses tokens from the logits of the last Decode. Call from the

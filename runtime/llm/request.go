@@ -23,6 +23,12 @@ type Request struct {
 	Keep int
 	Cuts []int
 
+	// Head is how many tokens at the head of Prompt are not this owner's alone:
+	// the lore of a world, the sheet of a character. They may be copied from
+	// the sequence of another owner or loaded from EngineConfig.Heads instead
+	// of computed; 0 means none. A head of a few tokens is always computed.
+	Head int
+
 	MaxTokens int      // of the reply; 0 means 256
 	Stop      []string // text that ends the reply; not part of it
 	Sampling  Sampling
@@ -59,8 +65,10 @@ const (
 type Usage struct {
 	Prompt    int           // tokens of the prompt after any overflow
 	Reused    int           // of those, already in the cache
+	Shared    int           // of the reused, copied from the sequence of another owner
 	Prefilled int           // of those, computed for this reply
 	Generated int           // tokens chosen, the end token included
+	Forced    int           // tokens of the reply that Sampling.Grammar left no choice about
 	TTFT      time.Duration // from Submit to the first chosen token
 	Total     time.Duration // from Submit to the end
 }

@@ -1,6 +1,10 @@
 package llm
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lull-npc/lull/runtime/llm/gbnf"
+)
 
 // Validate says which field is out of its range, wrapping ErrRequest.
 func (s Sampling) Validate() error {
@@ -24,6 +28,11 @@ func (s Sampling) Validate() error {
 	}
 	if s.RepeatLast < 0 {
 		return fmt.Errorf("%w: Sampling.RepeatLast %d: want 0 (64 tokens) or more", ErrRequest, s.RepeatLast)
+	}
+	if s.Grammar != "" {
+		if _, err := gbnf.Parse(s.Grammar); err != nil {
+			return fmt.Errorf("%w: Sampling.Grammar: %w", ErrRequest, err)
+		}
 	}
 	return nil
 }

@@ -64,13 +64,21 @@ func (e *Engine) acquire(r *request, best bool) bool {
 	} else {
 		s.owner.Store(&r.Owner)
 	}
-	if err := e.align(s, want); err != nil {
+	shared := 0
+	if r.Owner != "" && r.Head > 0 {
+		shared, err = e.share(s, r)
+	}
+	if err == nil {
+		err = e.align(s, want)
+	}
+	if err != nil {
 		s.close()
 		e.fail(r, fmt.Errorf("llm: reuse the sequence of owner %q: %w", r.Owner, err))
 		return false
 	}
 	if r.usage.Generated == 0 && r.primed == 0 {
-		r.usage.Reused = len(s.seq.Tokens())
+		r.usage.Reused = min(len(s.seq.Tokens()), r.prompt)
+		r.usage.Shared = min(shared, r.usage.Reused)
 		r.primed = r.usage.Reused
 	}
 	return true
@@ -80,10 +88,7 @@ func (e *Engine) acquire(r *request, best bool) bool {
 // all of it: the last token is computed, since its logits are needed.
 func (e *Engine) align(s *slot, want []Token) error {
 	have := s.seq.Tokens()
-	n := 0
-	for n < len(have) && n < len(want)-1 && have[n] == want[n] {
-		n++
-	}
+	n := common(have, want)
 	if n == len(have) {
 		return nil
 	}

@@ -76,7 +76,9 @@ func (e *Engine) guess(g Grant) (w Work, drafted bool) {
 // of a model that can take wrong candidates back.
 func (e *Engine) mayGuess(stage Stage) bool {
 	st := &e.step
-	return e.spec != nil && stage == Decode && len(st.members) == 1 && e.info.CanTruncate && !st.noUndo
+	return e.spec != nil && stage == Decode && len(st.members) == 1 &&
+		st.members[0].grammar == nil && // which forces more than anybody could guess
+		e.info.CanTruncate && !st.noUndo
 }
 
 // judge gives out the tokens that the sampler chooses, up to the first that is

@@ -101,6 +101,11 @@ func (e *Engine) sweep() {
 			st.live = append(st.live, r)
 		}
 	}
+	for _, r := range st.live {
+		if p := r.promoted.Load(); p != nil {
+			r.Priority = *p
+		}
+	}
 	slices.SortFunc(st.live, before)
 	for i := range e.slots {
 		if s := &e.slots[i]; s.user == nil && s.forget.Load() {
@@ -184,7 +189,7 @@ func (e *Engine) begin(r *request) bool {
 		e.fail(r, fmt.Errorf("llm: make a sampler: %w", err))
 		return false
 	}
-	return true
+	return e.constrain(r)
 }
 
 // fit makes r.all the prompt, without the oldest stretches where it would not
@@ -256,6 +261,7 @@ func (e *Engine) fillChunk(r *request, g Grant) {
 		chunk = min(chunk, g.PrefillChunk)
 	}
 	from := len(r.all) - r.missing()
+	chunk = r.toHead(from, chunk)
 	last := from + chunk - 1
 	for i := from; i <= last; i++ {
 		st.batch.Add(r.slot.seq, r.all[i], i == len(r.all)-1)
@@ -276,6 +282,7 @@ func (e *Engine) settle(w *Work, err error) error {
 		}
 		for _, r := range st.members {
 			e.countPrompt(r)
+			e.keepHead(r)
 		}
 		e.advance(w)
 		return nil
@@ -353,9 +360,21 @@ func (e *Engine) take(r *request, t Token) {
 	}
 	r.usage.Generated++
 	if e.model.IsEnd(t) {
-		e.complete(r, DoneEnd)
+		if e.mayEnd(r) {
+			e.complete(r, DoneEnd)
+		}
 		return
 	}
+	if e.follow(r, t) {
+		e.add(r, t)
+	}
+	if !r.over {
+		e.force(r)
+	}
+}
+
+// add appends a token to the reply of r, and ends it where that was the last.
+func (e *Engine) add(r *request, t Token) {
 	r.all = append(r.all, t)
 	st := &e.step
 	st.piece = e.model.AppendPiece(st.piece[:0], t)
@@ -370,7 +389,9 @@ func (e *Engine) take(r *request, t Token) {
 	switch {
 	case stopped:
 		e.complete(r, DoneStop)
-	case r.usage.Generated >= r.MaxTokens:
+	case r.grammar != nil && r.grammar.Finished():
+		e.complete(r, DoneEnd)
+	case len(r.ends) >= r.MaxTokens:
 		e.complete(r, DoneLength)
 	case len(r.all) > e.info.Context:
 		e.complete(r, DoneContext)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/llm/gbnf"
 )
 
 // sampler implements llm.Sampler.
@@ -12,6 +13,9 @@ type sampler struct {
 	model  *Model
 	random rand.PCG
 	stray  float64 // chance of another word than the best one
+
+	grammar *gbnf.State // nil: anything may be said
+	dead    bool        // what was accepted is outside the grammar
 }
 
 // NewSampler implements llm.Model.
@@ -26,6 +30,13 @@ func (m *Model) NewSampler(s llm.Sampling) (llm.Sampler, error) {
 	if s.TopK != 1 {
 		out.stray = 0.5 * float64(s.Temperature/(s.Temperature+1)) // 0 when greedy, towards ½ when hot
 	}
+	if s.Grammar != "" {
+		g, err := gbnf.Parse(s.Grammar)
+		if err != nil {
+			return nil, fmt.Errorf("scripted: %w: %w", llm.ErrRequest, err)
+		}
+		out.grammar = g.Start()
+	}
 	return out, nil
 }
 
@@ -35,16 +46,60 @@ func (s *sampler) Sample(row int) (llm.Token, error) {
 		return 0, fmt.Errorf("scripted: row %d: the last batch has %d rows of logits: %w",
 			row, len(s.model.rows), llm.ErrBatch)
 	}
+	best := s.model.rows[row]
+	strays := false
 	if s.stray > 0 {
 		if r := rand.New(&s.random); r.Float64() < s.stray {
-			return firstPiece + llm.Token(r.IntN(babbled)), nil
+			best, strays = firstPiece+llm.Token(r.IntN(babbled)), true
 		}
 	}
-	return s.model.rows[row], nil
+	if s.grammar == nil {
+		return best, nil
+	}
+	return s.constrained(best, strays)
 }
 
-// Accept implements llm.Sampler: what was chosen changes nothing here.
-func (s *sampler) Accept(llm.Token) {}
+// constrained is the best token if the grammar allows it, or else one that it
+// allows: the first at least as large as the best, or any when straying.
+func (s *sampler) constrained(best llm.Token, strays bool) (llm.Token, error) {
+	if s.dead {
+		return 0, fmt.Errorf("scripted: what was accepted is outside the grammar: %w", llm.ErrRequest)
+	}
+	begin := int(best)
+	if strays {
+		begin = rand.New(&s.random).IntN(vocabSize)
+	}
+	for i := range vocabSize {
+		if t := llm.Token((begin + i) % vocabSize); s.allows(t) {
+			s.Accept(t)
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("scripted: the grammar allows no token of the vocabulary: %w", llm.ErrRequest)
+}
+
+func (s *sampler) allows(t llm.Token) bool {
+	if s.model.IsEnd(t) {
+		return s.grammar.Complete()
+	}
+	piece := appendPiece(nil, t)
+	_, ok := s.grammar.Next(piece)
+	return ok && len(piece) > 0
+}
+
+// Accept implements llm.Sampler: what was chosen moves the grammar on, and
+// changes nothing else here.
+func (s *sampler) Accept(t llm.Token) {
+	if s.grammar == nil || s.model.IsEnd(t) {
+		return
+	}
+	next, ok := s.grammar.Next(appendPiece(nil, t))
+	if !ok {
+		s.dead = true
+		return
+	}
+	s.grammar = next
+}
 
 // Clone implements llm.Sampler.
 func (s *sampler) Clone() llm.Sampler {

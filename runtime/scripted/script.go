@@ -60,10 +60,35 @@ func (s *sequence) next(n int) llm.Token {
 		s.cached = scriptedReply{at, append(tokenize(nil, text, false), turnEnd)}
 	}
 	said := ledger[at:]
-	if want := s.cached.reply; len(said) < len(want) && slices.Equal(said, want[:len(said)]) {
+	want := s.cached.reply
+	if len(said) < len(want) && slices.Equal(said, want[:len(said)]) {
 		return want[len(said)]
 	}
+	if t, ok := resume(want, said); ok {
+		return t
+	}
 	return babble(ledger, len(said))
+}
+
+// resume goes on with want where said is a part of its text in other tokens, as
+// it is after a grammar forced some.
+func resume(want, said []llm.Token) (llm.Token, bool) {
+	var text, begun []byte
+	for _, t := range want {
+		text = appendPiece(text, t)
+	}
+	for _, t := range said {
+		begun = appendPiece(begun, t)
+	}
+	rest, ok := strings.CutPrefix(string(text), string(begun))
+	if !ok || len(said) > len(text) {
+		return 0, false
+	}
+	if rest == "" {
+		return turnEnd, true
+	}
+	t, _ := longestPiece(rest)
+	return t, true
 }
 
 // replyStart returns where the reply begins that the ledger ends with, or 0.
