@@ -1,7 +1,6 @@
 package speculative_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -28,15 +27,7 @@ func openReal(t *testing.T) scorer {
 	if err := llamacpp.Load(library); err != nil {
 		t.Fatal(err)
 	}
-	m, err := llamacpp.Open(context.Background(), model, llamacpp.Options{
-		Clock: llm.NewClock(), Admit: llm.PlainAdmit, Context: 512, MaxSequences: 2, MaxBatch: 64,
-		Threads: 1, // two wait for each other at every node, for long where the machine is busy
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
+	return openFile(t, model, nil)
 }
 
 // gap is by how much the logit of a exceeds that of b after a prompt and the
