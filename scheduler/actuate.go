@@ -135,7 +135,23 @@ func (a *actuators) aim(cfg *Config, d *Decision, openness float64, s *FrameSamp
 			d.Pause = min(pauseMax, time.Duration(float64(cfg.StopQuantum)*(1-openness)/openness))
 		}
 	}
+	a.rest(cfg, d, s.Target, work)
 	a.sizes(cfg, d, s.End)
+}
+
+// rest puts the contention loop's sleep into what stands at the gate. A window
+// has no pauses: it is made shorter by the share of time that they would take.
+func (a *actuators) rest(cfg *Config, d *Decision, target, work time.Duration) {
+	switch {
+	case d.Sleep <= 0:
+	case d.Gate == GateFree:
+		d.Gate, d.Pause = GatePaced, d.Sleep
+	case d.Gate == GatePaced:
+		d.Pause = max(d.Pause, d.Sleep)
+	case d.Gate == GateWindow:
+		open := max(0, target-min(work, d.OpenAfter)-d.Margin)
+		d.Margin += time.Duration(float64(open) * float64(d.Sleep) / float64(cfg.StopQuantum+d.Sleep))
+	}
 }
 
 func bit(b bool) int {

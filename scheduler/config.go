@@ -49,10 +49,24 @@ const (
 	FeatureFeedback                      // the frame loop; without: openness stays at StartOpenness
 	FeatureBucket                        // the floor; without: a reply may starve
 
-	AllFeatures = FeatureWindow | FeatureLowPrio | FeatureThreads | FeatureProbe | FeatureFeedback | FeatureBucket
+	FeatureContention // the contention loop; without: nothing moves for memory's sake
+	FeaturePreempt    // it stops drafts of the draft model; without: they go on
+	FeatureNGram      // drafts filled from patterns; without: only the draft model drafts
+	FeatureBatching   // it widens verify batches; without: they are as wide as the engine can
+	FeatureSleep      // it rests between groups of layers; without: it doesn't
+
+	AllFeatures Features = 1<<iota - 1
 )
 
-var featureNames = [...]string{"window", "lowprio", "threads", "probe", "feedback", "bucket"}
+var featureNames = [...]string{"window", "lowprio", "threads", "probe", "feedback", "bucket",
+	"contention", "preempt", "ngram", "batching", "sleep"}
+
+// memoryFeatures are those of the contention loop, frameFeatures of the frame
+// loop.
+const (
+	memoryFeatures = FeatureContention | FeaturePreempt | FeatureNGram | FeatureBatching | FeatureSleep
+	frameFeatures  = FeatureWindow | FeatureLowPrio | FeatureThreads | FeatureProbe | FeatureFeedback
+)
 
 // Has reports whether all of g are in f.
 func (f Features) Has(g Features) bool { return f&g == g }
@@ -121,6 +135,7 @@ type Config struct {
 	LateAllowance        float64 // share of frames that the LLM may make late, beyond the game's own; 0.0005 … 0.5
 	FloorTokensPerSecond float64 // of a running reply, however the game fares; 0.1 … 1000
 	StartOpenness        float64 // where the axis begins, [0,1]
+	ContentionTarget     float64 // score of contention that is tolerated, 0.01 … 2
 
 	// How the loop moves. Seldom changed.
 	Headroom    float64       // share of the reference that should stay free, 0 … 0.5
@@ -172,10 +187,16 @@ func (c Config) WithPreset(p Preset) Config {
 		// Late frames are counted beyond the game's own: 0.6 % leaves room for
 		// error below the 1 % that players of paired runs accept.
 		c.LateAllowance, c.FloorTokensPerSecond, c.StartOpenness = 0.006, 2, 0.5
+		// A core that streams 10 GB/s beside the model scored 0.2 on the 2-core
+		// machine this was written on, and 5 GB/s next to nothing: 0.15 acts
+		// between them.
+		c.ContentionTarget = 0.15
 	case UIFirst:
 		c.LateAllowance, c.FloorTokensPerSecond, c.StartOpenness = 0.002, 1, 0.25
+		c.ContentionTarget = 0.08 // about twice the noise of the score
 	case LLMFirst:
 		c.LateAllowance, c.FloorTokensPerSecond, c.StartOpenness = 0.03, 6, 0.9
+		c.ContentionTarget = 0.4 // only where the reply itself loses a third of its speed
 	}
 	return c
 }
@@ -197,6 +218,7 @@ func (c Config) Validate() error {
 		{"LateAllowance", c.LateAllowance, 0.0005, 0.5},
 		{"FloorTokensPerSecond", c.FloorTokensPerSecond, 0.1, 1000},
 		{"StartOpenness", c.StartOpenness, 0, 1},
+		{"ContentionTarget", c.ContentionTarget, 0.01, 2},
 		{"Headroom", c.Headroom, 0, 0.5},
 		{"StepBack", c.StepBack, 0.001, 1},
 		{"MarginMax", c.MarginMax, 0, 0.9},

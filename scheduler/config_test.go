@@ -18,7 +18,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	ui, llm := DefaultConfig().WithPreset(UIFirst), DefaultConfig().WithPreset(LLMFirst)
-	if !(ui.LateAllowance < llm.LateAllowance && ui.FloorTokensPerSecond < llm.FloorTokensPerSecond) {
+	if !(ui.LateAllowance < llm.LateAllowance && ui.FloorTokensPerSecond < llm.FloorTokensPerSecond &&
+		ui.ContentionTarget < llm.ContentionTarget) {
 		t.Errorf("ui-first %+v allows more than llm-first %+v", ui, llm)
 	}
 	mine := DefaultConfig()
@@ -43,6 +44,7 @@ func TestConfigBounds(t *testing.T) {
 		"LateAllowance":        func(c *Config) { c.LateAllowance = math.NaN() },
 		"FloorTokensPerSecond": func(c *Config) { c.FloorTokensPerSecond = math.Inf(1) },
 		"StartOpenness":        func(c *Config) { c.StartOpenness = 1.1 },
+		"ContentionTarget":     func(c *Config) { c.ContentionTarget = math.NaN() },
 		"Headroom":             func(c *Config) { c.Headroom = -1 },
 		"StepBack":             func(c *Config) { c.StepBack = 0 },
 		"MarginMax":            func(c *Config) { c.MarginMax = 1 },

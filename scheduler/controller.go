@@ -50,6 +50,7 @@ type Controller struct {
 
 	lateness lateness
 	loop     frameLoop
+	band     bandwidthLoop
 	pauser   pauser
 	bucket   bucket
 	act      actuators
@@ -63,6 +64,11 @@ type Controller struct {
 	lateFacts  int     // frames for which late facts are still expected to follow
 	busyGPU    float64 // share of the frame, of the last late facts
 	memoryTill Instant // until when the verdict against the LLM counts
+
+	score      Score   // the last that was reported
+	onMemory   bool    // the contention loop's actuators move
+	lateHere   bool    // the frame was late while the LLM could run
+	scoredTill Instant // until when scores and late frames together count as evidence of a memory bottleneck
 
 	hot         bool    // heat decides now
 	pending     bool    // the engine has something to do
@@ -83,12 +89,12 @@ func New(cfg Config, now Instant) (*Controller, error) {
 	if !cfg.Features.Has(FeatureLowPrio) {
 		cfg.LowPriorityBase = false
 	}
-	if !cfg.LowPriorityBase {
+	if !cfg.LowPriorityBase && cfg.Features.Has(FeatureFeedback) {
 		// Without the base, layers beside the game's work take its core half of
 		// the time: begin inside the idle time and let evidence lead out of it.
 		cfg.StartOpenness = min(cfg.StartOpenness, windowShare)
 	}
-	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), lastWorkEnd: math.MinInt64}
+	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), band: newBandwidthLoop(&cfg), lastWorkEnd: math.MinInt64}
 	c.bucket = newBucket(cfg.FloorTokensPerSecond, cfg.FloorSpan)
 	c.act.threads = held{value: cfg.MaxThreads, changed: now}
 	c.bound.changed = now
@@ -96,10 +102,8 @@ func New(cfg Config, now Instant) (*Controller, error) {
 	d.Prefill, d.Decode = cfg.Devices.place()
 	d.Threads, d.Gate, d.Openness, d.Pause = cfg.MaxThreads, GatePaced, cfg.StartOpenness, pauseMax
 	d.OpenAfter, d.LayersPerStop, d.PrefillChunk = AtFrameEnd, 1, min(chunkUnknown, cfg.MaxPrefillChunk)
-	d.Draft, d.VerifyWidth, d.Reason = cfg.Draft, 1, ReasonStart
-	if cfg.Draft != DraftOff {
-		d.VerifyWidth = cfg.MaxVerifyWidth
-	}
+	c.band.aim(&c.cfg, d, now, false)
+	d.Reason = ReasonStart
 	return c, nil
 }
 
@@ -110,6 +114,9 @@ func (c *Controller) Decision() Decision { return c.last }
 // count as nothing done.
 func (c *Controller) Report(w Work) {
 	c.pending = w.Pending > 0
+	if w.Contention != (Score{}) {
+		c.score = w.Contention
+	}
 	if w.Stage == StageIdle || w.End < w.Start {
 		return
 	}
@@ -153,7 +160,7 @@ func (c *Controller) Step(s FrameSample) Decision {
 		return c.skip(why)
 	}
 	c.clean(&s)
-	c.bad = 0
+	c.bad, c.lateHere = 0, false
 	resumed := c.seen && s.Start.Sub(c.prev.End) > resumeGap
 	if resumed {
 		c.resume()
@@ -188,7 +195,7 @@ func (c *Controller) skip(why Reason) Decision {
 	c.pauser.abort()
 	d := &c.last
 	if c.bad++; c.bad >= lostAfter {
-		c.loop.yieldTo(lostOpenness)
+		c.careful(lostOpenness)
 		why = ReasonSensorLost
 		d.Openness, d.IndexTime = min(d.Openness, lostOpenness), 0
 	}
@@ -228,8 +235,15 @@ func (c *Controller) resume() {
 	c.pauser.abort()
 	c.lateness.neither()
 	c.loop.lastNear = 0
-	c.loop.yieldTo(carefulOpenness)
+	c.careful(carefulOpenness)
 	c.resting = resumeFrames
+}
+
+// careful lowers openness, if feedback can raise it again.
+func (c *Controller) careful(bound float64) {
+	if c.cfg.Features.Has(FeatureFeedback) {
+		c.loop.yieldTo(bound)
+	}
 }
 
 // rebase goes on in the time of a clock that went back. Instants of the old
@@ -239,6 +253,8 @@ func (c *Controller) rebase(s *FrameSample) {
 	c.pauser.forget()
 	c.lateness.neither()
 	c.act.rebase(s.End)
+	c.band.rebase(s.End)
+	c.scoredTill = s.Start
 	c.bound.changed = s.End
 	c.lastWorkEnd, c.memoryTill = s.Start, s.Start
 }
@@ -298,6 +314,9 @@ func (c *Controller) attribute(s *FrameSample) Reason {
 	switch {
 	case c.closedFor > offSettle || c.idleFor > offSettle:
 		found = l.off(s)
+		if c.idleFor > offSettle {
+			l.forgive(c.allowance())
+		}
 	case c.closedFor > 0 || c.idleFor > 0:
 		l.neither()
 	case s.Quiet:
@@ -311,7 +330,9 @@ func (c *Controller) attribute(s *FrameSample) Reason {
 		}
 		l.on(late, allowed)
 		e.on, e.debt = true, l.debt
+		c.lateHere = late
 	}
+	c.selectLoop(s)
 	if found && c.pauser.left > 0 && c.pauser.why == ReasonProbe {
 		c.loop.set(max(c.loop.openness, c.streakFrom)) // the steps back were for nothing
 	}
@@ -325,9 +346,86 @@ func (c *Controller) attribute(s *FrameSample) Reason {
 	if c.pauser.left > 0 {
 		return c.pauser.why
 	}
-	why := c.loop.next(e)
+	why := c.move(e)
 	if e.on && late && l.streak >= l.streakLength() {
 		return c.onStreak(s.End)
+	}
+	return why
+}
+
+// selectLoop decides whose actuators move. Those of the contention loop do where
+// memory is what frames wait for: neither CPU nor GPU is, several scores in a
+// row were above their target, and frames were late meanwhile. Scores alone
+// would slow the LLM where nobody is harmed, late frames alone would not say by
+// what. Without the frame loop the contention loop has nobody to share with.
+func (c *Controller) selectLoop(s *FrameSample) {
+	switch {
+	case !c.cfg.Features.Has(FeatureContention):
+		c.onMemory = false
+	case !c.cfg.Features.Has(FeatureFeedback):
+		c.onMemory = true
+	case c.elsewhere() || c.score.judge(s.End) != ReasonStart:
+		c.onMemory = false
+	default:
+		if c.band.over >= preemptAfter && c.harmed() {
+			c.scoredTill = s.End.Add(memoryDoubt)
+		}
+		c.onMemory = s.End < c.scoredTill
+	}
+}
+
+// elsewhere reports whether frames wait for CPU or GPU by themselves. A thread
+// that waits for memory counts as busy, so where the game's own work is known
+// to leave room without the LLM, a full CPU says nothing against memory.
+func (c *Controller) elsewhere() bool {
+	own := c.lateness.own
+	return c.bound.current == BoundGPU ||
+		c.bound.current == BoundCPU && !(own > 0 && own < stayShare*float64(c.prev.Target))
+}
+
+// harmed reports whether frames are late beyond what is allowed, or nobody
+// looks.
+func (c *Controller) harmed() bool {
+	return c.lateHere || c.lateness.debt > 0 || !c.cfg.Features.Has(FeatureFeedback)
+}
+
+// move moves openness, unless memory is what frames wait for and the contention
+// loop still has something to give.
+func (c *Controller) move(e frameError) Reason {
+	switch {
+	case !c.onMemory || c.band.exhausted() || c.band.over == 0 && c.band.pressure == 0:
+		return c.loop.next(e)
+	case e.on && e.late:
+		return ReasonMemoryFirst
+	}
+	return ReasonMemoryHold
+}
+
+// contend lets the contention loop take its turn.
+func (c *Controller) contend(s *FrameSample, off bool, why Reason) Reason {
+	d := &c.last
+	f := c.cfg.Features
+	if !f.Has(FeatureContention) {
+		c.band.aim(&c.cfg, d, s.End, false)
+		d.Memory = ReasonMemoryOff
+		return why
+	}
+	relax := c.relax()
+	d.Memory = c.band.next(&bandwidthIn{score: c.score, now: s.End, off: off,
+		target: c.cfg.ContentionTarget * (1 + float64(3*relax)), relaxed: relax > 0, selected: c.onMemory,
+		elsewhere: c.elsewhere(), harmed: c.harmed(), late: c.lateHere}, c.cfg.Dwell)
+	conflict := c.band.aim(&c.cfg, d, s.End, c.elsewhere() && f.Has(FeatureFeedback))
+	d.Contention = 0
+	if c.band.bad == 0 && !off {
+		d.Contention = c.score.Value
+	}
+	switch ordinary := why == ReasonReturn || why == ReasonHeadroom || why == ReasonFull; {
+	case why == ReasonOpenLoop:
+		return d.Memory
+	case conflict && ordinary:
+		return ReasonNarrow
+	case d.Memory == ReasonFrameFirst && ordinary && c.band.over >= preemptAfter:
+		return ReasonFrameFirst
 	}
 	return why
 }
@@ -395,6 +493,7 @@ func (c *Controller) decide(s *FrameSample, why Reason) {
 	d.Threads = c.act.limitThreads(&c.cfg, openness, owed, hot, s.End)
 	if s.Phase.free() && !critical {
 		c.act.full(&c.cfg, d)
+		c.uncontended(s)
 		d.Reason = ReasonPhaseFree
 		if s.Host.MemoryPressure > memoryTight {
 			d.IndexTime = 0
@@ -418,6 +517,7 @@ func (c *Controller) decide(s *FrameSample, why Reason) {
 	if off {
 		openness = 1
 	}
+	why = c.contend(s, off, why)
 	windows := s.Marked && c.cfg.Features.Has(FeatureWindow)
 	c.act.aim(&c.cfg, d, openness, s, time.Duration(c.work), windows)
 	d.IndexTime = c.indexTime(s, openness, owed || hot)
@@ -479,10 +579,33 @@ func (c *Controller) bottleneck(s *FrameSample, hot bool) (Bottleneck, float64) 
 	switch b := c.bound.current; {
 	case hot:
 		return BoundThermal, 1
-	case b != BoundCPU && b != BoundGPU && s.End < c.memoryTill:
-		return BoundMemory, 0.5 // it may also have been the cores: a guess until layers were timed
+	case c.onMemory && c.band.over+c.band.bad > 0 && c.cfg.Features.Has(FeatureFeedback):
+		return BoundMemory, min(1, c.score.Confidence)
+	case b != BoundCPU && b != BoundGPU && s.End < c.memoryTill && !c.calmMemory(s.End):
+		return BoundMemory, 0.5 // it may also have been the cores: a guess where layers are not timed
 	default:
 		return b, c.bound.confidence()
+	}
+}
+
+// calmMemory reports whether layer times say that memory is not contended.
+func (c *Controller) calmMemory(now Instant) bool {
+	return c.score.judge(now) == ReasonStart && c.score.Value <= calmShare*c.cfg.ContentionTarget
+}
+
+// uncontended is for frames that are nobody's concern: everything, and where the
+// game is calm and the sensor asks for it, layers one by one.
+func (c *Controller) uncontended(s *FrameSample) {
+	d := &c.last
+	c.band.next(&bandwidthIn{off: true, now: s.End}, c.cfg.Dwell)
+	c.band.over, c.band.pi.integral = 0, 0
+	d.Draft, d.VerifyWidth, d.Sleep, d.Pressure = c.cfg.drafts(false), c.cfg.MaxVerifyWidth, 0, 0
+	d.Contention, d.Memory = 0, ReasonPhaseFree
+	if d.Draft == DraftOff {
+		d.VerifyWidth = 1
+	}
+	if c.score.Learn && s.Phase.Calm() && c.cfg.Features.Has(FeatureContention) {
+		d.LayersPerStop = 1
 	}
 }
 

@@ -171,7 +171,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, s := range []string{Reason(200).String(), Gate(9).String(), Phase(99).String(), Bottleneck(77).String(),
 		Verdict(5).String(), DraftMode(9).String(), Stage(44).String(), MarkOutcome(99).String(), Preset(9).String(),
-		ThermalStatus(99).String(), PowerSource(9).String()} {
+		ThermalStatus(99).String(), PowerSource(9).String(), ScoreState(9).String()} {
 		if s != "unknown-value" {
 			t.Errorf("a value outside its list is called %q", s)
 		}
@@ -216,6 +216,42 @@ func TestDocNumbers(t *testing.T) {
 	}
 }
 
+// TestDocContention reproduces the contention loop's example of doc.go.
+func TestDocContention(t *testing.T) {
+	cfg := DefaultConfig()
+	sereno(&cfg)
+	cfg.MaxVerifyWidth = 8
+	b := newBandwidthLoop(&cfg)
+	var d Decision
+	step := func(i int) {
+		now := Instant(ms(20)).Add(time.Duration(i) * ms(20))
+		b.next(&bandwidthIn{score: Score{Value: 0.25, Confidence: 1, At: now, State: ScoreGood}, now: now,
+			target: cfg.ContentionTarget, selected: true, harmed: true}, cfg.Dwell)
+		b.aim(&cfg, &d, now, false)
+	}
+	row := BaselineRow{Layers: []time.Duration{ms(0.8), ms(0.8)}}
+	if cs := float64(ms(1.0))/row.base(0, 0) - 1; math.Abs(cs-0.25) > 1e-9 {
+		t.Errorf("0.8 ms that take 1.0: %v, want 0.25", cs)
+	}
+	for i := range 9 {
+		step(i)
+		want := 0.1 + 0.05*float64(i+1)
+		if math.Abs(d.Pressure-want) > 1e-9 {
+			t.Errorf("score %d: pressure %v, want %v", i+1, d.Pressure, want)
+		}
+		if dropped := d.Draft == DraftNGram; dropped != (i >= 2) {
+			t.Errorf("score %d: draft %v", i+1, d.Draft)
+		}
+		if wide := d.VerifyWidth == 8; wide != (i >= 2) {
+			t.Errorf("score %d: width %d", i+1, d.VerifyWidth)
+		}
+	}
+	step(9)
+	if d.Sleep.Round(time.Microsecond) != ms(1.2) {
+		t.Errorf("score 10: sleep %v, want 1.2 ms", d.Sleep)
+	}
+}
+
 // busyFrame is a frame near its limit with everything measured.
 func busyFrame(i int) FrameSample {
 	start := Instant(0).Add(time.Duration(i) * ms(hz60))
@@ -234,7 +270,8 @@ func TestNoAllocations(t *testing.T) {
 		s := busyFrame(i)
 		m.Begin(s.Frame, s.Target, s.Start)
 		m.End(s.Frame, 0, s.End)
-		c.Report(Work{Stage: StageDecode, Tokens: 1, Generated: 1, Start: s.Start, End: s.End, Pending: 1})
+		c.Report(Work{Stage: StageDecode, Tokens: 1, Generated: 1, Start: s.Start, End: s.End, Pending: 1,
+			Contention: Score{Value: 0.2, Confidence: 1, At: s.End, State: ScoreGood}})
 		d := c.Step(s)
 		m.Plan(d)
 		if late, out := m.Timings(s.Frame-4, FrameTimings{GPUBusy: 1}); out == MarkOK {
@@ -256,7 +293,8 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {
 		s := busyFrame(i)
-		c.Report(Work{Stage: StageDecode, Tokens: 1, Generated: 1, Start: s.Start, End: s.End, Pending: 1})
+		c.Report(Work{Stage: StageDecode, Tokens: 1, Generated: 1, Start: s.Start, End: s.End, Pending: 1,
+			Contention: Score{Value: 0.2, Confidence: 1, At: s.End, State: ScoreGood}})
 		c.Step(s)
 	}
 }

@@ -64,16 +64,60 @@
 // At openness 0.75 it opens after 11 ms · (1 - 0.25/0.5) = 5.5 ms and shuts at the
 // deadline. A group of layers that takes 0.4 ms begins at 16.26 ms at the latest.
 //
+// # The contention loop
+//
+// Game and LLM share one memory, and neither sees the other's traffic. The LLM's
+// layers feel it. With T₀ what a group of layers takes undisturbed,
+//
+//	CS = (T - T₀) / T₀
+//
+// is the score. Sensor makes it: it learns T₀ of each layer, for each width and
+// number of threads, in calm moments (the game's menu, or no game), drops samples
+// cut by a context switch, leaves out the output head, prefers the draft model's
+// layers, and takes the mean of the middle half of the last 64 groups. A score
+// has a confidence and an age. One that is missing, without baseline, unsure, not
+// a number, negative, absurd or old is not acted on, and the decision says which.
+//
+// The loop is PI without D: e = CS - target moves the pressure, from 0 to 1, up
+// by e at once and e/2 for each further score, down by |e|/10. What it moves, in
+// this order:
+//
+//  1. three scores in a row above the target: no draft model (patterns fill in)
+//  2. pressure 0 … 0.5: wider verify batches, so that the weights are read less often
+//  3. pressure 0.5 … 1: a sleep of 1 to 2 ms between groups of layers; in a window,
+//     which has no pauses, the share of time that they would take
+//
+// The bottleneck selects whose actuators move. The frame loop is the judge: only
+// where scores are above the target, frames are late meanwhile, and neither CPU
+// nor GPU is full by the game's own work, memory is the bottleneck and this loop
+// moves alone, until it has no more to give. Then the frame loop goes on. Where
+// the two want different things, Reason names the rule:
+//
+//	memory-first   a frame was late in a memory bottleneck: pressure rises by 0.25, openness holds
+//	memory-hold    none was, but memory is contended still: openness does not return
+//	frame-first    memory is contended, but CPU or GPU decide: only the frame loop moves
+//	narrow         memory wants wide batches, a full CPU or GPU short bursts: narrow
+//	floor-relax, floor-off   the reply is behind: up to four times the target, then no control
+//
+// In numbers, preset balanced (target 0.15), an engine that verifies up to 8
+// tokens (4 when calm). A layer takes 1.0 instead of 0.8 ms: CS = 0.25, e = 0.10.
+// Each score adds 0.05 to the integral, and e counts at once: pressure is 0.15,
+// 0.20, 0.25 after three scores. The third drops the draft model, and reaches
+// the quarter from which batches are 8 wide. The tenth finds 0.6: a sleep of
+// 1.2 ms after each group of 2 ms, so the LLM's demand is 2/3.2 of what it was.
+//
 // # Bottlenecks
 //
 // Classify names what a frame waits for by Unity's rule; the classifier holds
 // the answer still with hysteresis. A frame cap is no bottleneck: its waiting
-// time is free. What is bound decides which actuators help; with one device and
-// no contention sensor that is always the gate, then threads.
+// time is free. What is bound decides which actuators help: for memory those of
+// the contention loop, otherwise the gate, then threads. Time that a thread waits
+// for memory counts as busy, so where the game's own work, seen without the LLM,
+// leaves room, a full CPU does not speak against memory.
 //
 // # Out of scope
 //
 // Where the samples come from (package local), what a batch holds (package llm),
-// which device profile is true (package calibrate). The contention of memory is
-// not measured here yet: the classifier only suspects it.
+// which device profile is true (package calibrate), and who times the layers
+// (package llamacpp).
 package scheduler

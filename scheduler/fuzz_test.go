@@ -37,7 +37,10 @@ func FuzzStep(f *testing.F) {
 	f.Add(append(seed, seed...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		cfg := DefaultConfig()
-		cfg.Layers, cfg.MaxThreads = 30, 4
+		cfg.Layers, cfg.MaxThreads, cfg.Draft, cfg.MaxVerifyWidth = 30, 4, DraftModelNGram, 16
+		if len(data) > 0 && data[0]&1 != 0 {
+			cfg.Features &^= frameFeatures
+		}
 		c, err := New(cfg, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +61,10 @@ func FuzzStep(f *testing.F) {
 				ThermalHeadroom: math.Float64frombits(uint64(word())),
 				MemoryPressure:  math.Float64frombits(uint64(word()))}
 			c.Report(Work{Stage: Stage(flags >> 24), Tokens: int(word()), Generated: int(word()),
-				Start: Instant(word()), End: Instant(word()), Waited: time.Duration(word()), Pending: int(word())})
+				Start: Instant(word()), End: Instant(word()), Waited: time.Duration(word()), Pending: int(word()),
+				Contention: Score{Value: math.Float64frombits(uint64(word())),
+					Confidence: math.Float64frombits(uint64(word())), At: Instant(word()),
+					State: ScoreState(flags >> 32), Learn: flags&4 != 0}})
 			checkBounds(t, c.Step(s))
 			c.Late(s)
 			Trace(nil, s, c.Decision())
@@ -71,7 +77,7 @@ func FuzzStep(f *testing.F) {
 // to a free gate.
 func checkRecovers(t testing.TB, c *Controller) {
 	t.Helper()
-	c.Report(Work{})
+	c.Report(Work{Contention: Score{State: ScoreDisturbed}})
 	start := Instant(1 << 40)
 	if c.seen && c.prev.End > start {
 		start = c.prev.End / 2 // the clock may have to go back
@@ -81,7 +87,7 @@ func checkRecovers(t testing.TB, c *Controller) {
 		d := c.Step(FrameSample{Frame: uint64(i), Start: begin, End: begin.Add(ms(3)), Target: ms(hz60), Marked: true})
 		checkBounds(t, d)
 	}
-	if d := c.Decision(); d.Gate != GateFree {
+	if d := c.Decision(); d.Gate != GateFree && c.cfg.Features.Has(FeatureFeedback) {
 		t.Fatalf("900 light frames later: gate %v, openness %v, %v", d.Gate, d.Openness, d.Reason)
 	}
 }
@@ -107,9 +113,15 @@ func TestProperties(t *testing.T) {
 				absurd(10*(i%8), s)
 			}
 		}
+		if rapid.Bool().Draw(rt, "memory") {
+			p.memory = randomMemory(rt, seed)
+		}
 		sc := scenario{plant: p, frames: 900, config: func(c *Config) {
 			*c = c.WithPreset(preset)
-			c.LowPriorityBase = low
+			c.LowPriorityBase, c.Draft, c.MaxVerifyWidth = low, DraftModelNGram, 16
+			if p.memory != nil && !p.memory.shared {
+				sereno(c)
+			}
 		}}
 		r := sc.run(t)
 		checkGame(rt, r)
@@ -121,10 +133,11 @@ type fatalfer interface {
 }
 
 func checkGame(t fatalfer, r []result) {
-	closed, moved := 0, [4]Instant{}
+	closed, moved := 0, [6]Instant{}
 	for i, x := range r {
 		d := x.decision
-		if !(d.Openness >= 0 && d.Openness <= 1) || d.Threads < 1 || d.Margin < 0 || d.OpenAfter < 0 {
+		if !(d.Openness >= 0 && d.Openness <= 1) || !(d.Pressure >= 0 && d.Pressure <= 1) || d.Threads < 1 ||
+			d.Margin < 0 || d.OpenAfter < 0 {
 			t.Fatalf("frame %d: out of bounds: %+v", i, d)
 		}
 		closed++
@@ -147,17 +160,19 @@ func checkGame(t fatalfer, r []result) {
 
 // checkDwell: no actuator takes more sooner than a dwell after its last change,
 // but for the floor, and for the end of a bounded pause.
-func checkDwell(t fatalfer, was, is result, moved *[4]Instant) {
+func checkDwell(t fatalfer, was, is result, moved *[6]Instant) {
 	if is.sample.End < was.sample.End || is.sample.End.Sub(is.sample.Start) > time.Second {
-		*moved = [4]Instant{} // broken sample: no time to measure by
+		*moved = [6]Instant{} // broken sample: no time to measure by
 		return
 	}
 	free := func(d Decision) int { return bit(d.Gate == GateFree) }
+	drafts := func(d Decision) int { return bit(d.Draft == DraftModelNGram) }
 	a, b := was.decision, is.decision
-	for k, v := range [4][2]int{{free(a), free(b)}, {a.Threads, b.Threads}, {a.LayersPerStop, b.LayersPerStop},
-		{a.PrefillChunk, b.PrefillChunk}} {
+	for k, v := range [6][2]int{{free(a), free(b)}, {a.Threads, b.Threads}, {a.LayersPerStop, b.LayersPerStop},
+		{a.PrefillChunk, b.PrefillChunk}, {drafts(a), drafts(b)}, {bit(a.Sleep == 0), bit(b.Sleep == 0)}} {
 		exempt := k == 0 && (b.Reason == ReasonFloorOff || a.Gate == GateClosed || b.Gate == GateClosed ||
-			a.Reason == ReasonFloorOff || a.Reason == ReasonSensorLost)
+			a.Reason == ReasonFloorOff || a.Reason == ReasonSensorLost) ||
+			k >= 4 && (b.Reason == ReasonFloorOff || b.Memory == ReasonScoreMissing && a.Pressure == 0)
 		if v[1] > v[0] && moved[k] != 0 && !exempt && is.sample.End.Sub(moved[k]) < DefaultConfig().Dwell {
 			t.Fatalf("frame %d: actuator %d takes more %v after its last change (%v)",
 				is.frame, k, is.sample.End.Sub(moved[k]), b.Reason)

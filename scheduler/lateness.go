@@ -176,6 +176,10 @@ func (l *lateness) quiet(s *FrameSample, allowed float64) (found bool) {
 	return found
 }
 
+// forgive pays debt back in a frame of an idle engine: players see the share of
+// all frames. It banks nothing, or a silent minute would be a licence.
+func (l *lateness) forgive(allowed float64) { l.debt = max(min(l.debt, 0), l.debt-allowed) }
+
 // runShare is the share of late frames in the present run of off frames.
 func (l *lateness) runShare() float64 {
 	if l.run == 0 {

@@ -31,6 +31,8 @@ type plant struct {
 	idle    float64 // speed in the idle time, 0: full
 	tokenMS float64
 
+	memory *memoryPlant // or nil: no contention of memory, and nobody times layers
+
 	marked bool                            // the game marks its frames; else one sample per frame
 	phase  func(frame int) Phase           // or nil: explore
 	demand func(frame int) bool            // or nil: always
@@ -40,6 +42,8 @@ type plant struct {
 
 // result is one frame of a run.
 type result struct {
+	cs float64 // true contention
+
 	frame    int
 	at       Instant // of its begin
 	sample   FrameSample
@@ -71,6 +75,9 @@ func (p plant) run(t testing.TB, c *Controller, frames int) []result {
 		w := max(p.work(), 0)
 		o := openShare(before, c.last.Gate, now, ms(w))
 		f := float64(w * (1 + float64(p.kappa*o)))
+		if p.memory != nil {
+			f = float64(f * (1 + p.memory.slows(c.last, o)))
+		}
 		if p.stall != nil {
 			f += float64(p.stall() * o)
 		}
@@ -102,16 +109,27 @@ func (p plant) run(t testing.TB, c *Controller, frames int) []result {
 			banked += ran
 			tokens = float64(int(banked / p.tokenMS))
 			banked -= float64(tokens * p.tokenMS)
-			c.Report(Work{Stage: StageDecode, Tokens: int(tokens), Generated: int(tokens), Threads: d.Threads,
-				Start: now, End: now.Add(ms(tokens * p.tokenMS)), Pending: 1})
+			work := Work{Stage: StageDecode, Tokens: int(tokens), Generated: int(tokens), Threads: d.Threads,
+				Start: now, End: now.Add(ms(tokens * p.tokenMS)), Pending: 1}
+			if p.memory != nil {
+				work.Contention = p.memory.score(i, end, c.last, s.Phase)
+			}
+			c.Report(work)
 		} else {
 			banked = 0
 			c.Report(Work{})
 		}
-		results = append(results, result{i, now, s, d, end > deadline, tokens, wasClosed, ran})
+		results = append(results, result{p.contention(), i, now, s, d, end > deadline, tokens, wasClosed, ran})
 		now = next
 	}
 	return results
+}
+
+func (p plant) contention() float64 {
+	if p.memory == nil {
+		return 0
+	}
+	return p.memory.cs
 }
 
 // openShare is o.

@@ -23,6 +23,10 @@ func (p Phase) String() string { return name(phaseNames[:], int(p)) }
 // LLM and memory work get all there is.
 func (p Phase) free() bool { return p == PhaseMenu || p == PhaseLoading || p == PhaseBackground }
 
+// Calm reports whether the game itself wants little of the machine in this
+// phase, so that undisturbed times can be measured. Loading streams assets.
+func (p Phase) Calm() bool { return p == PhaseMenu || p == PhaseBackground }
+
 // ThermalStatus is how hot the device says it is. The order is Android's.
 type ThermalStatus uint8
 
@@ -118,6 +122,10 @@ type Work struct {
 	Waited     time.Duration // of End-Start, spent at the gate
 	Stopped    bool          // nothing was kept
 	Pending    int           // requests running or queued after this step; 0: the engine idles
+
+	// Contention is what a Sensor makes of the layer times until then. The zero
+	// value keeps the last one.
+	Contention Score
 }
 
 // DeviceID names a device as the engine underneath does: "CPU", "Vulkan0".
@@ -152,9 +160,13 @@ type Decision struct {
 	LayersPerStop   int           // layers between two looks at the gate; 0 is all of them
 	Draft           DraftMode
 	VerifyWidth     int           // tokens in one verify batch; 1 without drafts
+	Sleep           time.Duration // rest between groups of layers for memory's sake, part of Pause or Margin; 0: none
 	PrefillChunk    int           // tokens in one prefill batch
 	IndexTime       time.Duration // what memory work may use until the next decision
 	Reference       time.Duration // what a frame is measured by: Target, or the game's own time where that is longer
+	Contention      float64       // the score that was used, 0 without one
+	Pressure        float64       // of the contention loop: from giving nothing (0) to giving all (1)
+	Memory          Reason        // the rule of the contention loop
 	Reason          Reason        // the rule that decided
 }
 
@@ -189,16 +201,39 @@ const (
 	ReasonBadTimes                  // end before start, or an absurd duration: the last decision stands
 	ReasonClockBack                 // the clock went back: the last decision stands
 	ReasonSensorLost                // many unusable samples in a row: careful, paced
+
+	// Of the contention loop.
+	ReasonMemoryOff     // it is switched off
+	ReasonContention    // the score is above its target: the loop gives way
+	ReasonPreempt       // several scores in a row were: no draft model meanwhile
+	ReasonContentionLow // the score is at its target or below: the loop returns
+	ReasonHarmless      // the score is above its target, but frames are punctual: nothing is taken for it
+	ReasonScoreMissing  // nobody times layers, or none ran lately
+	ReasonScoreUnbased  // layers were timed, but not what they take undisturbed
+	ReasonScoreUnsure   // too few samples, or too many cut by context switches
+	ReasonScoreNaN      // the score is no number
+	ReasonScoreNegative // layers are faster than undisturbed: the baseline is wrong
+	ReasonScoreAbsurd   // beyond what memory can do
+	ReasonScoreOld      // the newest sample is too old
+
+	// Where the two loops want different things.
+	ReasonMemoryFirst // a frame was late and memory is what it waits for: the contention loop gives way, openness holds
+	ReasonMemoryHold  // no frame was late, but memory is contended: openness does not return yet
+	ReasonFrameFirst  // memory is contended, but frames wait for CPU or GPU: only the frame loop moves
+	ReasonNarrow      // memory wants a wide verify batch, the frame a short burst: the frame wins
 )
 
 var reasonNames = [...]string{"start", "phase-free", "return", "headroom", "late", "back-off", "near", "full", "hold",
 	"probe", "probe-own", "probe-guilty", "closed", "floor-relax", "floor-off", "thermal", "thermal-stop", "open-loop",
-	"resume", "no-target", "bad-times", "clock-back", "sensor-lost"}
+	"resume", "no-target", "bad-times", "clock-back", "sensor-lost",
+	"memory-off", "contention", "preempt", "contention-low", "harmless", "score-missing", "score-unbased",
+	"score-unsure", "score-nan", "score-negative", "score-absurd", "score-old",
+	"memory-first", "memory-hold", "frame-first", "narrow"}
 
 func (r Reason) String() string { return name(reasonNames[:], int(r)) }
 
 // Reasons is the number of reasons, for tables of counts indexed by Reason.
-const Reasons = int(ReasonSensorLost) + 1
+const Reasons = int(ReasonNarrow) + 1
 
 var _ = [1]int{}[len(reasonNames)-Reasons] // each reason has a name
 

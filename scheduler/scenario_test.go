@@ -44,7 +44,8 @@ func game(work stream) plant {
 }
 
 func scenarios() []scenario {
-	return slices.Concat(loadScenarios(), boundScenarios(), sensorScenarios(), limitScenarios(), playScenarios())
+	return slices.Concat(loadScenarios(), boundScenarios(), sensorScenarios(), limitScenarios(), playScenarios(),
+		memoryScenarios())
 }
 
 // loadScenarios: the game's work changes, and everything is measured.
@@ -501,7 +502,9 @@ func goldenTrace(sc scenario, r []result) []byte {
 		gate                   Gate
 		threads, layers, chunk int
 		bound                  Bottleneck
-		why                    Reason
+		why, memory            Reason
+		width                  int
+		sleeps                 bool
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s: %s\n", sc.name, sc.about)
@@ -511,7 +514,8 @@ func goldenTrace(sc scenario, r []result) []byte {
 	late, tokens, openness := 0, 0.0, 0.0
 	for i, x := range r {
 		d := x.decision
-		k := key{d.Gate, d.Threads, d.LayersPerStop, d.PrefillChunk, d.Bottleneck, d.Reason}
+		k := key{d.Gate, d.Threads, d.LayersPerStop, d.PrefillChunk, d.Bottleneck, d.Reason, d.Memory, d.VerifyWidth,
+			d.Sleep > 0}
 		if i == 0 || k != last || math.Abs(d.Openness-openness) >= 0.1 {
 			openness = d.Openness
 			b.Write(append(Trace(nil, x.sample, d), '\n'))
