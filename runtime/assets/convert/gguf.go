@@ -157,7 +157,11 @@ func (w *ggufWriter) numbers(list []float32, f Format) {
 	w.part = w.part[:0]
 	for _, x := range list {
 		if f == F16 {
-			w.part = binary.LittleEndian.AppendUint16(w.part, float16.Fromfloat32(x).Bits())
+			half := float16.Fromfloat32(x)
+			if half.IsInf(0) && w.err == nil {
+				w.err = fmt.Errorf("%w: %v is too large for F16", ErrWeights, x)
+			}
+			w.part = binary.LittleEndian.AppendUint16(w.part, half.Bits())
 		} else {
 			w.part = binary.LittleEndian.AppendUint32(w.part, math.Float32bits(x))
 		}
