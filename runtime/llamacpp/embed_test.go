@@ -184,7 +184,8 @@ func TestEmbedderSpecimens(t *testing.T) {
 	}{
 		{"emoji", "😀😀 👨‍👩‍👧‍👦", false}, {"emoji in words", "I am so happy 😀 today!", true},
 		{"right to left", "قال الحارس إن البوابة مكسورة.", true}, {"mixed direction", "he said שלום and left", true},
-		{"CJK", "玩家把我父亲的戒指还给了我。", true}, {"Thai", "มังกรเผาโรงสี", false}, {"Hindi", "राजा बीमार है।", true}, {"Korean", "아버지의 반지", true},
+		{"CJK", "玩家把我父亲的戒指还给了我。", true}, {"Thai", "มังกรเผาโรงสี", false},
+		{"Hindi", "राजा बीमार है।", true}, {"Korean", "아버지의 반지", true},
 		{"100 kB", long, true}, {"100 kB without a space", strings.Repeat("x", 100_000), true},
 		{"100 kB of spaces", strings.Repeat(" ", 100_000), false},
 		{"100 kB of emoji", strings.Repeat("😀", 25_000), false},
@@ -288,7 +289,8 @@ func TestEmbedderStopsBetweenLayers(t *testing.T) {
 	for range 2 {
 		_, w, err := e.Embed(t.Context(), nil, "The mill burned down.", llm.Grant{})
 		if err != nil || w.Stops < layers || len(w.Samples) < layers {
-			t.Errorf("%v, asked %d times, %d samples, want one for each of %d layers", err, w.Stops, len(w.Samples), layers)
+			t.Errorf("%v, asked %d times, %d samples, want one for each of %d layers", err, w.Stops, len(w.Samples),
+				layers)
 		}
 	}
 }
@@ -372,7 +374,8 @@ func TestBadEmbedderFiles(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := OpenEmbedder(ctx, good, Options{Clock: llm.NewClock(), Admit: admit}); !errors.Is(err, context.Canceled) {
+	_, err = OpenEmbedder(ctx, good, Options{Clock: llm.NewClock(), Admit: admit})
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

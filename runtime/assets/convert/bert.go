@@ -150,8 +150,8 @@ func parseVocab(text []byte, want int64) ([]string, []int32, []pair, error) {
 	for line := range bytes.Lines(text) {
 		raw := strings.TrimRight(string(line), "\r\n")
 		if int64(len(tokens)) == want || raw == "" || !utf8.ValidString(raw) {
-			return nil, nil, nil, fmt.Errorf("%w: vocab.txt line %d: %.40q, want one of %d tokens of valid UTF-8", ErrModel,
-				len(tokens)+1, raw, want)
+			return nil, nil, nil, fmt.Errorf("%w: vocab.txt line %d: %.40q, want one of %d tokens of valid UTF-8",
+				ErrModel, len(tokens)+1, raw, want)
 		}
 		token, kind := piece(raw), int32(tokenNormal)
 		for _, s := range special {
@@ -162,7 +162,8 @@ func parseVocab(text []byte, want int64) ([]string, []int32, []pair, error) {
 		tokens, types = append(tokens, token), append(types, kind)
 	}
 	if int64(len(tokens)) != want {
-		return nil, nil, nil, fmt.Errorf("%w: vocab.txt has %d tokens, config.json says %d", ErrModel, len(tokens), want)
+		return nil, nil, nil, fmt.Errorf("%w: vocab.txt has %d tokens, config.json says %d", ErrModel, len(tokens),
+			want)
 	}
 	pairs := make([]pair, 0, len(special)+1)
 	for _, s := range special {
@@ -240,8 +241,8 @@ func locate(list []entry, w *weights) error {
 			fits = t.shape[len(t.shape)-1-k] == e.sizes[k] // rows first there, last here
 		}
 		if !fits {
-			return fmt.Errorf("%w: tensor %s has shape %v, config.json wants %v reversed", ErrWeights, e.source, t.shape,
-				e.sizes)
+			return fmt.Errorf("%w: tensor %s has shape %v, config.json wants %v reversed", ErrWeights, e.source,
+				t.shape, e.sizes)
 		}
 		list[i] = e
 	}
@@ -287,8 +288,7 @@ func BERT(ctx context.Context, dir, dst string, format Format, progress func(don
 }
 
 // follow reads the tensors, tells how far it is, and ends when ctx does.
-func follow(ctx context.Context, w *weights, list []entry, progress func(float64)) func(entry,
-	func([]float32) error) error {
+func follow(ctx context.Context, w *weights, list []entry, progress func(float64)) source {
 	var total, done int64
 	for _, e := range list {
 		total += e.count

@@ -100,7 +100,10 @@ func (m *model) write(t *testing.T) string {
 	m.files[WeightsFile] = string(m.file(t))
 	for name, text := range m.files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -248,7 +251,8 @@ func TestSameModelWrittenOtherwise(t *testing.T) {
 			delete(prefixed.header, name)
 		}
 	}
-	prefixed.header["pooler.dense.weight"] = map[string]any{"dtype": "F32", "shape": []int{1}, "data_offsets": []int{0, 4}}
+	prefixed.header["pooler.dense.weight"] = map[string]any{"dtype": "F32", "shape": []int{1},
+		"data_offsets": []int{0, 4}}
 	windows := newModel(t, "F32")
 	windows.files["vocab.txt"] = strings.ReplaceAll(smallVocab, "\n", "\r\n")
 	want := convert(newModel(t, "F32"))
@@ -342,7 +346,8 @@ func TestRefuses(t *testing.T) {
 		}, ErrWeights, "1e+06"},
 		"empty file":    {func(m *model) { m.weights = []byte{} }, ErrWeights, "0 bytes"},
 		"huge header":   {func(m *model) { m.weights = bytes.Repeat([]byte{0xff}, 64) }, ErrWeights, "header of"},
-		"longer header": {func(m *model) { m.weights = []byte("\x09\x00\x00\x00\x00\x00\x00\x00{}") }, ErrWeights, "header"},
+		"longer header": {func(m *model) { m.weights = []byte("\x09\x00\x00\x00\x00\x00\x00\x00{}") }, ErrWeights,
+			"header"},
 		"list header":   {header("[]"), ErrWeights, "header"},
 		"no tensors":    {header("{}"), ErrWeights, "no tensor"},
 		"null tensor":   {header(`{"x": null}`), ErrWeights, "offsets"},

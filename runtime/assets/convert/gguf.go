@@ -54,8 +54,11 @@ type entry struct {
 	source string // its name in the safetensors file
 }
 
+// source hands the numbers of a tensor to each, part by part.
+type source func(e entry, each func([]float32) error) error
+
 // writeGGUF writes header, pairs, the list of tensors and their numbers.
-func writeGGUF(out io.Writer, pairs []pair, list []entry, numbers func(e entry, each func([]float32) error) error) error {
+func writeGGUF(out io.Writer, pairs []pair, list []entry, numbers source) error {
 	w := &ggufWriter{out: bufio.NewWriterSize(out, 1<<20)}
 	w.text("GGUF")
 	w.put(uint32(ggufVersion), uint64(len(list)), uint64(len(pairs)))
