@@ -344,13 +344,13 @@ func TestRefuses(t *testing.T) {
 			at := m.header[word].(map[string]any)["data_offsets"].([]int)[0]
 			copy(m.numbers[at:], number("F32", 1e6))
 		}, ErrWeights, "1e+06"},
-		"empty file":    {func(m *model) { m.weights = []byte{} }, ErrWeights, "0 bytes"},
-		"huge header":   {func(m *model) { m.weights = bytes.Repeat([]byte{0xff}, 64) }, ErrWeights, "header of"},
+		"empty file":  {func(m *model) { m.weights = []byte{} }, ErrWeights, "0 bytes"},
+		"huge header": {func(m *model) { m.weights = bytes.Repeat([]byte{0xff}, 64) }, ErrWeights, "header of"},
 		"longer header": {func(m *model) { m.weights = []byte("\x09\x00\x00\x00\x00\x00\x00\x00{}") }, ErrWeights,
 			"header"},
-		"list header":   {header("[]"), ErrWeights, "header"},
-		"no tensors":    {header("{}"), ErrWeights, "no tensor"},
-		"null tensor":   {header(`{"x": null}`), ErrWeights, "offsets"},
+		"list header": {header("[]"), ErrWeights, "header"},
+		"no tensors":  {header("{}"), ErrWeights, "no tensor"},
+		"null tensor": {header(`{"x": null}`), ErrWeights, "offsets"},
 		"many tensors": {header("{" + manyNames() + `"z":{}}`), ErrWeights,
 			"at most"},
 	} {
