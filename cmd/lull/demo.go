@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +13,7 @@ import (
 	"github.com/lull-npc/lull/cmd/lull/demo"
 	"github.com/lull-npc/lull/cmd/lull/mute"
 	"github.com/lull-npc/lull/harness"
+	"github.com/lull-npc/lull/harness/load"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
 )
@@ -43,7 +42,8 @@ in it, and late frames are counted as they come. Keys switch what runs beside it
   2  llama.cpp as it comes        -  less load      q  quit
   3  lull
 
-What is missing is fetched first. The table of the modes is printed at the end.
+What is missing is fetched first. The table of the modes is printed at the end,
+one for each load that was played.
 
 Without a terminal, or with --headless, the three modes run in turn, twice, and a
 table is the result; --json gives the object of "lull harness run".`,
@@ -60,6 +60,12 @@ table is the result; --json gives the object of "lull harness run".`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 { // --json FILE with a blank between
 				f.json = args[0]
+			}
+			a.ui.json = f.json == toStandardOutput
+			if a.showsDemo(f) {
+				if err := needs(cmd, "--headless", "seconds"); err != nil {
+					return err
+				}
 			}
 			return a.demo(cmd.Context(), f)
 		},
@@ -79,16 +85,33 @@ func (f *demoFlags) setting() demo.Setting {
 	return demo.Setting{Hz: f.hz, Load: time.Duration(f.loadMs * float64(time.Millisecond)), Workers: f.workers}
 }
 
-func (a *app) demo(ctx context.Context, f demoFlags) error {
-	if most := demo.MaxLoad.Seconds() * 1e3; !(f.loadMs >= 0 && f.loadMs <= most) {
+// showsDemo reports whether the demo is drawn. A dumb terminal has no screen.
+func (a *app) showsDemo(f demoFlags) bool {
+	return !f.headless && f.json == "" && a.ui.outTerminal && os.Getenv("TERM") != "dumb"
+}
+
+// check says which flag is wrong.
+func (f *demoFlags) check() error {
+	most := demo.MaxLoad.Seconds() * 1e3
+	switch {
+	case !(f.hz >= demo.MinHz && f.hz <= demo.MaxHz):
+		return usagef("--hz %v: want %v…%v", f.hz, demo.MinHz, demo.MaxHz)
+	case !(f.loadMs >= 0 && f.loadMs <= most):
 		return usagef("--load-ms %v: want 0…%v", f.loadMs, most)
+	case f.workers < 1 || f.workers > load.MaxWorkers:
+		return usagef("--workers %d: want 1…%d", f.workers, load.MaxWorkers)
+	case !(f.seconds >= 1 && f.seconds <= demo.MaxHeadless.Seconds()):
+		return usagef("--seconds %v: want 1…%v", f.seconds, demo.MaxHeadless.Seconds())
+	}
+	return nil
+}
+
+func (a *app) demo(ctx context.Context, f demoFlags) error {
+	if err := f.check(); err != nil {
+		return err
 	}
 	s := f.setting()
-	if err := s.Validate(); err != nil {
-		return &usageError{err, "see `lull demo --help`"}
-	}
-	// A dumb terminal has no screen to draw on.
-	if f.headless || f.json != "" || !a.ui.outTerminal || os.Getenv("TERM") == "dumb" {
+	if !a.showsDemo(f) {
 		return a.demoHeadless(ctx, s, f, local.Config{})
 	}
 	clock := llm.NewClock()
@@ -122,14 +145,15 @@ func (a *app) demo(ctx context.Context, f demoFlags) error {
 // demoHeadless runs the modes in turn under the harness. model says what to
 // load besides the assets.
 func (a *app) demoHeadless(ctx context.Context, s demo.Setting, f demoFlags, model local.Config) error {
-	if !(f.seconds >= 0 && f.seconds <= demo.MaxHeadless.Seconds()) {
-		return usagef("--seconds %v: want 1…%v", f.seconds, demo.MaxHeadless.Seconds())
+	if f.json != toStandardOutput {
+		if err := checkFolder("--json", f.json); err != nil {
+			return err // before the play, not after
+		}
 	}
 	o, err := demo.Headless(s, time.Duration(f.seconds*float64(time.Second)))
 	if err != nil {
 		return &usageError{err, "see `lull demo --help`"}
 	}
-	a.ui.json = f.json == toStandardOutput
 	o.Version = versionLine()
 	o.Model, o.WarmUp = model, f.warmUp
 	o.Model.Assets = a.assetOptions()
@@ -149,18 +173,8 @@ func (a *app) demoHeadless(ctx context.Context, s demo.Setting, f demoFlags, mod
 }
 
 func (a *app) demoWrite(r *harness.Report, file string) error {
-	if file == toStandardOutput {
-		return a.ui.object(r)
-	}
 	if file != "" {
-		var text bytes.Buffer
-		e := json.NewEncoder(&text)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-		if err := writeReportFile(file, text.Bytes()); err != nil {
+		if err := a.writeJSON(file, r); err != nil || file == toStandardOutput {
 			return err
 		}
 	}

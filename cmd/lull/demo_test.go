@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,10 @@ func TestDemoRefuses(t *testing.T) {
 		if !errors.As(err, &usage) {
 			t.Errorf("%+v: error %v, want one of usage", f, err)
 		}
+	}
+	if code := c.run("demo", "--headless", "--json="+filepath.Join(t.TempDir(), "no", "x")); code != exitFailed ||
+		!strings.Contains(c.err.String(), "there is no folder") {
+		t.Errorf("a folder that is not there: exit code %d, %q", code, &c.err)
 	}
 	code := c.run("demo", "--model", "nowhere.gguf")
 	if code != exitFailed || !strings.Contains(c.err.String(), "nowhere") {

@@ -8,14 +8,14 @@ import (
 )
 
 type deviceJSON struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Registry    string `json:"registry"`
-	Kind        string `json:"kind"`
-	MemoryBytes uint64 `json:"memory_bytes"`
-	FreeBytes   uint64 `json:"free_bytes"`
-	CanStop     bool   `json:"can_stop"`
-	CanState    bool   `json:"can_state"`
+	ID          string        `json:"id"`
+	Name        string        `json:"name"`
+	Registry    string        `json:"registry"`
+	Kind        llamacpp.Kind `json:"kind"`
+	MemoryBytes uint64        `json:"memory_bytes"`
+	FreeBytes   uint64        `json:"free_bytes"`
+	CanStop     bool          `json:"can_stop"`
+	CanState    bool          `json:"can_state"`
 }
 
 func newDevicesCommand(a *app) *cobra.Command {
@@ -68,8 +68,8 @@ func (a *app) devices() ([]deviceJSON, error) {
 	}
 	list := make([]deviceJSON, 0, len(devices))
 	for _, d := range devices {
-		list = append(list, deviceJSON{d.ID, d.Name, d.Registry, string(d.Kind), d.MemoryBytes, d.FreeBytes,
-			d.CanStop, d.CanState})
+		list = append(list, deviceJSON{ID: d.ID, Name: d.Name, Registry: d.Registry, Kind: d.Kind,
+			MemoryBytes: d.MemoryBytes, FreeBytes: d.FreeBytes, CanStop: d.CanStop, CanState: d.CanState})
 	}
 	return list, nil
 }

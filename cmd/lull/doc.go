@@ -9,10 +9,12 @@
 // For example, `lull assets where --model nowhere.gguf` returns an error that
 // wraps assets.ErrNoSuchPath and carries a hint. The root prints
 //
-//	lull: assets: locate --model: path does not exist: stat nowhere.gguf: …
+//	lull: locate --model: path does not exist: stat nowhere.gguf: …
 //	  → give --model an existing path, or one of the names …
 //
-// on standard error, nothing on standard output, and ends with 1.
+// on standard error, and ends with 1. Standard output stays empty, or with
+// --json holds {"error": {"message": …, "hint": …}}. usage.go says what is wrong
+// with arguments in the words of the command line.
 //
 // What a command computes is out of scope here: that lives in the packages
 // below, so that a game or a test can do it without a command line.

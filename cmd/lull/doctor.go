@@ -99,7 +99,9 @@ func (a *app) examine(ctx context.Context) []check {
 	return append(checks, a.checkSpeech(ctx))
 }
 
-func failed(name string, err error) check { return check{name, "fail", err.Error(), hintOf(err)} }
+func failed(name string, err error) check {
+	return check{name, "fail", printable(plain(err)), hintOf(err)}
+}
 
 func checkMachine() check {
 	c := check{Name: "machine", Status: "ok", Detail: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH,

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+
+	"github.com/lull-npc/lull/runtime/assets"
 )
 
 // Exit codes, the same for every command.
@@ -69,8 +72,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &reported):
 		return reported.code
-	case errors.As(err, &usage):
-		return exitUsage
+	case errors.As(err, &usage), errors.Is(err, assets.ErrUnknownAsset):
+		return exitUsage // a name that is not in the catalogue was typed
 	case errors.As(err, &objective):
 		return exitObjective
 	}
@@ -84,4 +87,21 @@ func hintOf(err error) string {
 		return h.Hint()
 	}
 	return ""
+}
+
+// ownPackage finds the names of our packages before what they say. They tell a
+// developer where an error comes from, and a user nothing.
+var ownPackage = regexp.MustCompile(`(^|\n|: )(?:assets|bench|demo|frames|harness|llamacpp|llm|load|local|metrics|` +
+	`npc|scheduler|scripted|speculative): `)
+
+// plain is the text of an error for people: its causes, without packages.
+func plain(err error) string {
+	text := err.Error()
+	for {
+		shorter := ownPackage.ReplaceAllString(text, "$1")
+		if shorter == text {
+			return text
+		}
+		text = shorter
+	}
 }

@@ -79,14 +79,16 @@ func printable(text string) string {
 }
 
 // stickyWriter remembers the first error, so that a result that was not written
-// does not look like success.
+// does not look like success, and whether there was any.
 type stickyWriter struct {
 	io.Writer
-	err error
+	err  error
+	used bool
 }
 
 func (w *stickyWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
+	w.used = w.used || len(p) > 0
 	if err != nil && w.err == nil {
 		w.err = err
 	}

@@ -49,7 +49,13 @@ was meant to have.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
+				if err := needs(cmd, "a FILE", "target-hz", "process", "plot"); err != nil {
+					return err
+				}
 				return a.frameDefinitions()
+			}
+			if cmd.Flags().Changed("target-hz") && f.targetHz == 0 {
+				return usagef("--target-hz 0: want 1…1000")
 			}
 			return a.frames(cmd.Context(), args[0], f)
 		},

@@ -27,6 +27,7 @@ func runFrames(ctx context.Context, stdin string, args ...string) (code int, out
 	err := root.ExecuteContext(ctx)
 	if err != nil {
 		a.ui.failure(err)
+		a.ui.failureObject(err)
 	}
 	return exitCode(ctx, err), o.String(), e.String()
 }
@@ -84,6 +85,9 @@ func TestFramesFailures(t *testing.T) {
 		"no file":        {"", nil, exitUsage, "give a FILE"},
 		"two files":      {"", []string{"a", "b"}, exitUsage, "one FILE"},
 		"absurd target":  {"", []string{"-", "--target-hz", "0.1"}, exitUsage, "1…1000"},
+		"NaN":            {"", []string{"-", "--target-hz", "NaN"}, exitUsage, "finite"},
+		"no rate":        {"", []string{"-", "--target-hz", "0"}, exitUsage, "1…1000"},
+		"only --plot":    {"", []string{"--definitions", "--plot", "x"}, exitUsage, "--plot does nothing without"},
 		"missing file":   {"", []string{filepath.Join(dir, "none.csv")}, exitFailed, "none.csv"},
 		"a folder":       {"", []string{dir}, exitFailed, dir},
 		"no capture":     {"hello\n", []string{"-"}, exitFailed, "not a frame capture"},

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +38,7 @@ type harnessFlags struct {
 	seed                      uint64
 	seconds, scale, fill      float64
 	slo, trace, json, csv     string
-	definitions               bool
+	definitions, lengthGiven  bool
 }
 
 func newHarnessRun(a *app) *cobra.Command {
@@ -47,7 +49,13 @@ func newHarnessRun(a *app) *cobra.Command {
 		Long: `Play a scenario (a shipped name, or a YAML file) with each policy in turn, A B C
 A B C, and compare. Each run loads the model anew and warms up before it counts.
 
-An objective of the scenario or of --slo that is not met ends the command with 3.
+An objective of the scenario or of --slo that is missed ends the command with 3.
+Repeats that other processes disturbed (5 % of the cores) are not judged by; an
+objective without another is undecided, which is said and is no failure. A file
+for --slo, with keys of a run in the JSON as metrics:
+
+` + indented(harness.SampleObjectives) + `
+--definitions says what each number means, and plays nothing.
 Ctrl-C prints what there is.`,
 		Example: `  lull harness run cpu-bound-60 --policy native,vanilla --repeat 3
   lull harness run tavern --seconds 30 --policy native,lull --json report.json
@@ -56,7 +64,7 @@ Ctrl-C prints what there is.`,
   lull harness run my-game.yaml --slo limits.yaml --json -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 1, len(args) == 2 && f.json == toStandardOutput:
+			case len(args) == 1, len(args) == 2 && f.json == toStandardOutput, len(args) == 0 && f.definitions:
 				return nil
 			case len(args) == 0:
 				return fmt.Errorf("which scenario? want one of %s, or a YAML file", strings.Join(harness.Names(), ", "))
@@ -64,7 +72,18 @@ Ctrl-C prints what there is.`,
 			return fmt.Errorf("one SCENARIO at a time, not %d", len(args))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.harnessRun(cmd.Context(), f.arguments(args), f)
+			scenario := f.arguments(args)
+			a.ui.json = f.json == toStandardOutput
+			if f.definitions {
+				return a.harnessDefinitions(f)
+			}
+			if f.trace == "" {
+				if err := needs(cmd, "--trace FILE", "scale", "fill", "workers"); err != nil {
+					return err
+				}
+			}
+			f.lengthGiven = cmd.Flags().Changed("seconds")
+			return a.harnessRun(cmd.Context(), scenario, f)
 		},
 	}
 	flags := c.Flags()
@@ -81,10 +100,15 @@ Ctrl-C prints what there is.`,
 	flags.Float64Var(&f.fill, "fill", 0, "choose the factor so that CPU busy fills this share of a frame")
 	flags.IntVar(&f.workers, "workers", 1, "threads that each burn the capture's CPU busy time")
 	flags.StringVar(&f.csv, "frames-csv", "", "write every frame as a capture that `lull frames` reads")
-	flags.BoolVar(&f.definitions, "definitions", false, "say what each number means")
+	flags.BoolVar(&f.definitions, "definitions", false, "only say what each number means")
 	flags.StringVar(&f.json, "json", "", "write the report as JSON to `FILE`; - is standard output")
 	flags.Lookup("json").NoOptDefVal = toStandardOutput
 	return c
+}
+
+// indented sets a file into a help text.
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
 // toStandardOutput is what --json means without a file.
@@ -93,62 +117,122 @@ const toStandardOutput = "-"
 // arguments tells the scenario from a file that stands after --json with a
 // blank between, which the flag library takes for an argument.
 func (f *harnessFlags) arguments(args []string) (scenario string) {
-	if len(args) < 2 {
+	switch len(args) {
+	case 0:
+		return ""
+	case 1:
 		return args[0]
 	}
 	scenario, file := args[0], args[1]
-	if strings.HasSuffix(scenario, ".json") {
+	if scenario == toStandardOutput || strings.HasSuffix(scenario, ".json") {
 		scenario, file = file, scenario
 	}
 	f.json = file
 	return scenario
 }
 
-// options turns the flags into what to play; what is wrong with them is a
-// usage error.
+// options turns the flags into what to play. A wrong flag is a usage error, a
+// file that can't be used a failure.
 func (f *harnessFlags) options(name string) (harness.Options, error) {
 	o := harness.Options{Repeat: f.repeat, Seed: f.seed}
 	var err error
 	if o.Scenario, err = harness.LoadScenario(name); err != nil {
-		return o, &usageError{err, "`lull harness list` shows the shipped ones"}
+		return o, scenarioError(err)
 	}
-	if o.Policies, err = harness.ParsePolicies(f.policies); err != nil {
-		return o, &usageError{err, "`lull harness list` says what they are"}
-	}
-	if o.Tuning.Without, err = scheduler.ParseFeatures(f.without); err != nil {
-		return o, &usageError{err: err}
-	}
-	if o.Tuning.Preset, err = scheduler.ParsePreset(f.preset); err != nil {
-		return o, &usageError{err: err}
-	}
-	if o.Tuning.Preset == scheduler.Custom {
-		return o, usagef("--preset custom needs numbers that flags can't give: want balanced, ui-first or llm-first")
+	if err := f.chosen(&o); err != nil {
+		return o, err
 	}
 	if f.repeat < 1 || f.repeat > 1000 {
 		return o, usagef("--repeat %d: want 1…1000", f.repeat)
 	}
 	if f.slo != "" {
 		if o.Objectives, err = harness.LoadObjectives(f.slo); err != nil {
-			return o, &usageError{err: err}
+			return o, hinted{under("--slo", harness.ErrScenario, err), "`lull harness run --help` shows a sample"}
 		}
 	}
-	if f.trace == "" && (f.scale != 0 || f.fill != 0) {
-		return o, usagef("--scale and --fill are for --trace, and there is none")
-	}
 	if f.trace != "" {
-		both, none := f.scale != 0 && f.fill != 0, !(f.scale >= 0) || !(f.fill >= 0)
-		if both || none || f.workers < 1 || f.workers > load.MaxWorkers {
-			return o, usagef("--scale %v, --fill %v, --workers %d: want one of the first two, 1…%d workers",
-				f.scale, f.fill, f.workers, load.MaxWorkers)
+		if err := f.traced(); err != nil {
+			return o, err
 		}
 		o.Scenario = o.Scenario.WithTrace(f.trace, f.scale, f.fill, f.workers)
 	}
-	if f.seconds != 0 {
+	if f.lengthGiven {
 		if o.Scenario, err = o.Scenario.WithSeconds(f.seconds); err != nil {
-			return o, &usageError{err: err}
+			return o, &usageError{err: under("--seconds", harness.ErrScenario, err)}
 		}
 	}
 	return o, nil
+}
+
+// scenarioError says what to do about a scenario that can't be played: a name
+// was mistyped, or a file is at fault.
+func scenarioError(err error) error {
+	const list = "`lull harness list` shows the shipped ones"
+	var file *harness.FileError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &file): // it says which line is wrong
+		return err
+	case errors.As(err, &path):
+		return hinted{under("SCENARIO", harness.ErrScenario, err), list}
+	}
+	return &usageError{under("SCENARIO", harness.ErrScenario, err), list}
+}
+
+// chosen takes the policies and what tunes them.
+func (f *harnessFlags) chosen(o *harness.Options) error {
+	var err error
+	if o.Policies, err = harness.ParsePolicies(f.policies); err != nil {
+		return &usageError{under("--policy", harness.ErrPolicy, err), "`lull harness list` says what they are"}
+	}
+	if o.Tuning.Without, err = scheduler.ParseFeatures(f.without); err != nil {
+		return &usageError{err: under("--without", scheduler.ErrConfig, err)}
+	}
+	if o.Tuning.Preset, err = scheduler.ParsePreset(f.preset); err != nil || o.Tuning.Preset == scheduler.Custom {
+		// A custom one would need numbers that flags can't give.
+		return &usageError{err: &told{fmt.Sprintf("--preset %q: want balanced, ui-first or llm-first", f.preset), err}}
+	}
+	tuned := slices.ContainsFunc(o.Policies, func(p harness.Policy) bool { return p.Tuned })
+	if !tuned && (f.without != "" || o.Tuning.Preset != scheduler.Balanced) {
+		return usagef("--without and --preset are for lull and its variants, and --policy %s has none", f.policies)
+	}
+	return nil
+}
+
+// traced checks the flags of --trace.
+func (f *harnessFlags) traced() error {
+	switch {
+	case f.scale < 0 || f.fill < 0:
+		return usagef("--scale %v, --fill %v: want more than 0", f.scale, f.fill)
+	case f.scale != 0 && f.fill != 0:
+		return usagef("--scale and --fill exclude each other: --fill chooses the factor")
+	case f.workers < 1 || f.workers > load.MaxWorkers:
+		return usagef("--workers %d: want 1…%d", f.workers, load.MaxWorkers)
+	}
+	return nil
+}
+
+// harnessDefinitions says what the numbers of a report mean.
+func (a *app) harnessDefinitions(f harnessFlags) error {
+	if f.json == "" {
+		return harness.WriteDefinitions(a.ui.out)
+	}
+	return a.writeJSON(f.json, map[string]any{"definitions": harness.Definitions()})
+}
+
+// writeJSON writes an object to standard output, or into a file.
+func (a *app) writeJSON(file string, v any) error {
+	if file == toStandardOutput {
+		return a.ui.object(v)
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	return writeReportFile(file, text.Bytes())
 }
 
 func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error {
@@ -162,7 +246,6 @@ func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error
 	if err = errors.Join(err, checkFolder("--frames-csv", f.csv)); err != nil {
 		return err // before minutes of play, not after
 	}
-	a.ui.json = f.json == toStandardOutput
 	o.Version = versionLine()
 	o.Model.Assets = a.assetOptions()
 	if err := a.prepare(ctx, o); err != nil {
@@ -179,16 +262,27 @@ func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error
 	if report == nil {
 		return advise(err)
 	}
-	if f.definitions {
-		report.Definitions = harness.Definitions()
-	}
 	if failed := a.harnessWrite(report, f, csv.Bytes()); failed != nil {
 		return failed
 	}
 	if err != nil {
 		return advise(err)
 	}
+	a.tellUndecided(report)
 	return unmet(report)
+}
+
+// tellUndecided is for those who only read standard error and the exit code.
+func (a *app) tellUndecided(r *harness.Report) {
+	n, why := 0, ""
+	for _, v := range r.Objectives {
+		if v.Status == harness.Undecided {
+			n, why = n+1, v.Why
+		}
+	}
+	if n > 0 {
+		a.ui.notef("%d of %d objectives undecided: %s", n, len(r.Objectives), why)
+	}
 }
 
 // prepare fetches what is missing before the clock runs.
@@ -210,29 +304,12 @@ func (a *app) harnessWrite(r *harness.Report, f harnessFlags, csv []byte) error 
 		}
 		a.ui.notef("frames in %s: lull frames %s --target-hz %.6g", f.csv, f.csv, 1000/r.Setting.PeriodMs)
 	}
-	if f.json == toStandardOutput {
-		return a.ui.object(r)
-	}
 	if f.json != "" {
-		var text bytes.Buffer
-		e := json.NewEncoder(&text)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-		if err := writeReportFile(f.json, text.Bytes()); err != nil {
+		if err := a.writeJSON(f.json, r); err != nil || f.json == toStandardOutput {
 			return err
 		}
 	}
-	if err := r.WriteText(a.ui.out); err != nil {
-		return err
-	}
-	if f.definitions {
-		a.ui.printf("\n")
-		return harness.WriteDefinitions(a.ui.out)
-	}
-	return nil
+	return r.WriteText(a.ui.out)
 }
 
 func writeReportFile(name string, text []byte) error {
@@ -250,11 +327,7 @@ func unmet(r *harness.Report) error {
 	}
 	var list []string
 	for _, v := range failed {
-		if v.By != nil {
-			list = append(list, fmt.Sprintf("%s: %.4g, missed by %.4g", v.Objective, *v.Value, *v.By))
-		} else {
-			list = append(list, fmt.Sprintf("%s: %s", v.Objective, v.Why))
-		}
+		list = append(list, v.Result())
 	}
 	return objectivef("%d of %d objectives not met: %s", len(failed), len(r.Objectives), strings.Join(list, "; "))
 }

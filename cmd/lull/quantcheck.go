@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,9 @@ type quantFlags struct {
 // memory for logits (49152 × 4 bytes a token) and change the comparison little.
 const quantWindow = 128
 
+// mostRatio bounds --max-ratio: beyond it, B knows nothing of what A knows.
+const mostRatio = 1e6
+
 func newQuantCheckCommand(a *app) *cobra.Command {
 	var f quantFlags
 	c := &cobra.Command{
@@ -53,9 +57,22 @@ is at least --min-agreement; else the exit code is 3.`,
 	return c
 }
 
+// check says which flag is wrong.
+func (f *quantFlags) check() error {
+	switch {
+	case f.window < 8 || f.window > 1024:
+		return usagef("--window %d: want 8…1024", f.window)
+	case !(f.maxRatio > 0 && f.maxRatio <= mostRatio):
+		return usagef("--max-ratio %v: want more than 0, up to %v", f.maxRatio, mostRatio)
+	case !(f.minAgree >= 0 && f.minAgree <= 1):
+		return usagef("--min-agreement %v: want 0…1", f.minAgree)
+	}
+	return nil
+}
+
 func (a *app) quantCheck(ctx context.Context, nameA, nameB string, f quantFlags) error {
-	if f.window < 8 || f.window > 1024 {
-		return usagef("--window %d: want 8 … 1024", f.window)
+	if err := f.check(); err != nil {
+		return err
 	}
 	text := villageText
 	if f.text != "" {
@@ -65,16 +82,12 @@ func (a *app) quantCheck(ctx context.Context, nameA, nameB string, f quantFlags)
 		}
 		text = llm.ValidText(string(data))
 	}
-	progress := a.ui.progress()
 	var ppl [2]float64
 	var best [2][]llm.Token
 	var tokens [2][]llm.Token
 	for i, name := range []string{nameA, nameB} {
-		progress.Start(name, 0)
 		var err error
-		ppl[i], tokens[i], best[i], err = a.score(ctx, name, text, f.window)
-		progress.Done(err)
-		if err != nil {
+		if ppl[i], tokens[i], best[i], err = a.score(ctx, name, text, f.window); err != nil {
 			return advise(err)
 		}
 	}
@@ -117,6 +130,8 @@ func (a *app) score(ctx context.Context, name, text string, window int) (float64
 	if err := llamacpp.Load(found.Library.Path); err != nil {
 		return 0, nil, nil, err
 	}
+	steps := a.ui.steps(name)
+	defer steps.clear()
 	m, err := llamacpp.Open(ctx, found.Model.Path, llamacpp.Options{Clock: llm.NewClock(), Admit: local.Admit,
 		Context: max(window, 64), MaxSequences: 1, MaxBatch: window, MaxOutputs: window})
 	if err != nil {
@@ -128,6 +143,14 @@ func (a *app) score(ctx context.Context, name, text string, window int) (float64
 		return 0, nil, nil, err
 	}
 	var best []llm.Token
-	ppl, _, err := m.Perplexity(ctx, tokens, window, func(t llm.Token) { best = append(best, t) })
+	scored := len(tokens) / window * (window - 1 - window/4)
+	ppl, _, err := m.Perplexity(ctx, tokens, window, func(t llm.Token) {
+		best = append(best, t)
+		steps.set(len(best), scored)
+	})
+	if errors.Is(err, llm.ErrRequest) {
+		err = hinted{fmt.Errorf("the text has %d tokens, fewer than --window %d: %w", len(tokens), window, err),
+			"give a longer --text, or a smaller --window"}
+	}
 	return ppl, tokens, best, err
 }

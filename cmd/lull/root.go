@@ -69,6 +69,7 @@ func (a *app) assetOptions() assets.Options {
 func run(ctx context.Context, args []string, a *app) int {
 	root := newRoot(a)
 	root.SetArgs(args)
+	a.ui.json = wantsObject(args) // until the flags are parsed
 	err := root.ExecuteContext(ctx)
 	if lost := a.ui.lost(); err == nil && lost != nil {
 		err = fmt.Errorf("the result could not be written: %w", lost)
@@ -77,6 +78,7 @@ func run(ctx context.Context, args []string, a *app) int {
 	var reported *reportedError
 	if err != nil && !errors.As(err, &reported) {
 		a.ui.failure(err)
+		a.ui.failureObject(err)
 	}
 	return code
 }
@@ -87,8 +89,12 @@ lull schedules a language model on the player's device so that the game keeps
 its frames. This command fetches what the runtime needs, measures a device and
 what the model costs a game, and plays scenarios.
 
-Results go to standard output, everything else to standard error. Exit codes:
-0 done, 1 failed, 2 wrong usage, 3 an objective not met, 130 interrupted.`, `
+Results go to standard output, everything else to standard error. With --json
+standard output holds one object; of an error it is {"error": {"message", "hint"}}.
+
+Exit codes: 0 done; 1 failed, also a file that can't be used; 2 wrong usage: an
+unknown command, flag or name, or a value out of range; 3 an objective not met;
+130 interrupted.`, `
   lull chat                    # talk to a character; fetches what is missing
   lull doctor                  # is everything here and does it work?
   lull assets fetch            # llama.cpp and a small model, into the cache
@@ -99,22 +105,23 @@ Results go to standard output, everything else to standard error. Exit codes:
 	root.SetIn(a.ui.in)
 	root.SetOut(a.ui.out)
 	root.SetErr(a.ui.errOut)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{err, "see `" + cmd.CommandPath() + " --help`"}
-	})
+	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
 	flags.StringVar(&a.model, "model", "", "GGUF `FILE`, or a model's name in the cache"+fallback(assets.EnvModel))
 	flags.StringVar(&a.llamaLib, "llama-lib", "",
 		"`DIR` with llama.cpp's shared libraries"+fallback(assets.EnvLlamaLib))
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		a.ui.json, a.ui.quiet = a.json, a.quiet
-		return nil
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		// A command may have a --json of its own, which takes a file.
+		value := cmd.Flag("json").Value.String()
+		a.ui.json, a.ui.quiet = a.json || value == toStandardOutput, a.quiet
+		return finite(cmd)
 	}
 	for _, c := range commands {
 		root.AddCommand(c(a))
 	}
+	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	strict(root)
@@ -126,37 +133,9 @@ func fallback(variable string) string { return " (else $" + variable + ", else t
 // newGroup makes a command that only has subcommands: alone it shows its help.
 func newGroup(use, short, long, example string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: strings.TrimSpace(long), Example: strings.Trim(example, "\n")}
-	c.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		hint := "see `" + cmd.CommandPath() + " --help`"
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			hint = "did you mean " + strings.Join(near, " or ") + "?"
-		}
-		return &usageError{fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0]), hint}
-	}
-	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	c.SuggestionsMinimumDistance = 2
+	asGroup(c)
 	c.AddCommand(subs...)
 	return c
-}
-
-// strict makes every complaint about arguments a usage error, in all subcommands.
-func strict(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(cmd *cobra.Command, args []string) error {
-			err := check(cmd, args)
-			var already *usageError
-			if err == nil || errors.As(err, &already) {
-				return err
-			}
-			return &usageError{err, "see `" + cmd.CommandPath() + " --help`"}
-		}
-	}
-	for _, sub := range c.Commands() {
-		strict(sub)
-	}
 }
 
 // versionLine says what a bug report needs: this version, the library release

@@ -88,10 +88,26 @@ func (u *ui) notef(format string, args ...any) {
 
 // failure writes an error and its advice to standard error.
 func (u *ui) failure(err error) {
-	fmt.Fprintf(u.errOut, "%s %s\n", paint(u.colourErr, red, "lull:"), err)
+	fmt.Fprintf(u.errOut, "%s %s\n", paint(u.colourErr, red, "lull:"), printable(plain(err)))
 	if hint := hintOf(err); hint != "" {
-		fmt.Fprintf(u.errOut, "  %s %s\n", paint(u.colourErr, dim, "→"), hint)
+		fmt.Fprintf(u.errOut, "  %s %s\n", paint(u.colourErr, dim, "→"), printable(hint))
 	}
+}
+
+// failureObject writes an error as the one JSON object that --json promises,
+// unless the command has written its own.
+func (u *ui) failureObject(err error) {
+	if w, ok := u.out.(*stickyWriter); !u.json || ok && w.used {
+		return
+	}
+	var v struct {
+		Error struct {
+			Message string `json:"message"`
+			Hint    string `json:"hint"`
+		} `json:"error"`
+	}
+	v.Error.Message, v.Error.Hint = plain(err), hintOf(err)
+	_ = u.object(v) // lost, if standard output is: standard error has it
 }
 
 // lost is the error of the first result that could not be written.
@@ -231,4 +247,48 @@ func megabytes(bytes int64) string {
 		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
 	}
 	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+}
+
+// steps shows how much of something is done, with its name: in place on a
+// terminal, as a line now and then elsewhere, not at all with --quiet.
+type steps struct {
+	u     *ui
+	name  string
+	last  time.Time
+	bar   *progressbar.ProgressBar
+	shown int // percent
+}
+
+func (u *ui) steps(name string) *steps {
+	s := &steps{u: u, name: name, last: u.now()}
+	if u.errTerminal && !u.quiet {
+		s.bar = progressbar.NewOptions(100, progressbar.OptionSetWriter(u.errOut),
+			progressbar.OptionSetDescription(name), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
+			progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetRenderBlankState(true), progressbar.OptionSetSpinnerChangeInterval(0))
+		return s
+	}
+	u.notef("%s …", name)
+	return s
+}
+
+func (s *steps) set(done, of int) {
+	percent := 100 * done / max(of, 1)
+	switch {
+	case s.bar != nil:
+		if percent = min(percent, 99); percent != s.shown {
+			s.shown = percent
+			_ = s.bar.Set(percent)
+		}
+	case s.u.now().Sub(s.last) >= plainEvery:
+		s.last = s.u.now()
+		s.u.notef("%s: %d %%", s.name, percent)
+	}
+}
+
+// clear takes the bar away.
+func (s *steps) clear() {
+	if s.bar != nil {
+		_ = s.bar.Clear()
+	}
 }
