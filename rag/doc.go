@@ -1,0 +1,2 @@
+// Package rag keeps what characters remember.
+package rag

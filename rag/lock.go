@@ -1,0 +1,35 @@
+package rag
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+)
+
+const lockName = "store.lock"
+
+// storeLock keeps a second program away. The system gives it up when the process
+// ends, however it ends.
+type storeLock struct{ f *flock.Flock }
+
+// lockStore makes the folder and locks it. Here an unwritable folder is found.
+func lockStore(dir string) (*storeLock, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("rag: no folder for memories: %w; choose one that can be written to", err)
+	}
+	f := flock.New(filepath.Join(dir, lockName))
+	got, err := f.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("rag: %s can't be written to: %w; choose another folder or open it for reading",
+			dir, errors.Join(err, f.Close()))
+	}
+	if !got {
+		return nil, fmt.Errorf("%w: %s; close the other program first", ErrLocked, errors.Join(errors.New(dir), f.Close()))
+	}
+	return &storeLock{f}, nil
+}
+
+func (l *storeLock) release() error { return l.f.Close() }
