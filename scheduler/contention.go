@@ -48,6 +48,16 @@ const (
 	// time before it is believed.
 	rejectsMost = 3
 
+	// farPast is by how many tokens two batches must differ for the length of the
+	// cache to tell: a layer takes 5 % more after 64 tokens. learnFar samples
+	// make a slope: their median over all layers is good to a percent.
+	farPast, learnFar = 64, 65
+
+	// maxPast and maxPerToken bound what is believed of a cache: ten million
+	// tokens, and a millisecond for each.
+	maxPast     = 10_000_000
+	maxPerToken = time.Millisecond
+
 	// slower and muchSlower are by how much a new baseline may exceed the old
 	// one: in any case, and where the old one is no longer fresh.
 	slower, muchSlower = 1.02, 1.5
@@ -59,6 +69,7 @@ type LayerSample struct {
 	First, Last int  // inclusive; Last == the number of layers is the output head
 	Width       int  // tokens in the batch
 	Threads     int
+	Past        int // tokens in the cache before the batch, of all its sequences
 	Duration    time.Duration
 	Switched    bool // the thread lost its core meanwhile: that is not memory
 }
@@ -71,8 +82,15 @@ type BaselineRow struct {
 	Threads int
 
 	// Layers are the times of each layer, and last the output head, if the gate
-	// is asked before and after it.
+	// is asked before and after it, with Past tokens in the cache.
 	Layers []time.Duration
+	Past   int
+
+	// PerToken is what a layer takes longer for each further token in the cache.
+	// A small model feels its cache: SmolLM2-135M takes 0.36 ms a layer at the
+	// begin of a conversation, 0.43 after 270 tokens and 0.66 after 1,040. 0 is
+	// not known: then batches of another length are not scored.
+	PerToken time.Duration
 
 	// Halt is what each layer of a group after the first takes less, because
 	// the gate is not asked and the pool's threads go on: T₀ of the layers i … j
@@ -109,6 +127,9 @@ func (b *Baselines) Validate() error {
 			return bad("row %d: %d layers with the head: want 2…%d", i, len(r.Layers), MaxLayers+1)
 		case r.Width < 1 || r.Width > 65536 || r.Threads < 1 || r.Threads > 256:
 			return bad("row %d: width %d, %d threads: want 1…65536 and 1…256", i, r.Width, r.Threads)
+		case r.Past < 0 || r.Past > maxPast || r.PerToken < 0 || r.PerToken > maxPerToken:
+			return bad("row %d: %v a token after %d tokens: want 0…%v, 0…%d",
+				i, r.PerToken, r.Past, maxPerToken, maxPast)
 		case r.Halt < 0 || r.Halt > least:
 			return bad("row %d: a halt of %v: want 0…%v, the shortest layer", i, r.Halt, least)
 		}
@@ -121,23 +142,30 @@ func (b *Baselines) Validate() error {
 	return nil
 }
 
-// base is T₀ of the layers first … last, 0 if it is not known.
-func (r *BaselineRow) base(first, last int) float64 {
-	if first < 0 || last < first || last >= len(r.Layers) {
+// base is T₀ of the layers first … last after so many tokens, 0 if it is not
+// known.
+func (r *BaselineRow) base(first, last, past int) float64 {
+	far := past - r.Past
+	if first < 0 || last < first || last >= len(r.Layers) || r.PerToken == 0 && abs(far) >= farPast {
 		return 0
 	}
 	sum := time.Duration(0)
 	for _, t := range r.Layers[first : last+1] {
 		sum += t
 	}
-	return float64(sum - time.Duration(last-first)*r.Halt)
+	attending := min(last+1, len(r.Layers)-1) - first // the head does not look at the cache
+	sum += time.Duration(attending*far)*r.PerToken - time.Duration(last-first)*r.Halt
+	return float64(sum)
 }
+
+func abs(n int) int { return max(n, -n) }
 
 // learner gathers calm times of one row.
 type learner struct {
 	times  [][learnSamples]float32 // ns, by layer
 	counts []uint8                 // of each, up to learnSamples
 	full   int                     // layers with learnSamples of them
+	past   int                     // of the first
 }
 
 // row is a BaselineRow in use.
@@ -153,6 +181,9 @@ type row struct {
 	learn   *learner
 	halts   [learnSamples]float32
 	nHalts  int
+	slopes  [learnFar]float32
+	nSlopes int
+	far     bool // a batch was not scored for want of a slope
 }
 
 type mark uint8
@@ -217,7 +248,7 @@ func NewSensor(device DeviceID, layers, draftLayers int, stored Baselines) (*Sen
 func (s *Sensor) Add(x LayerSample, at Instant, calm bool) {
 	n := s.layers[bit(x.Draft)]
 	if n == 0 || x.First < 0 || x.Last < x.First || x.Last > n || x.Width < 1 || x.Threads < 1 ||
-		x.Duration <= 0 || x.Duration > absurdSpan {
+		x.Past < 0 || x.Past > maxPast || x.Duration <= 0 || x.Duration > absurdSpan {
 		return
 	}
 	r := s.find(&x, n)
@@ -233,7 +264,7 @@ func (s *Sensor) Add(x LayerSample, at Instant, calm bool) {
 		return // the head, alone or with the last layers: another kind of work
 	}
 	e := scored{at: at, draft: x.Draft, old: !r.isFresh(at)}
-	base := r.base(x.First, x.Last)
+	base := r.base(x.First, x.Last, x.Past)
 	cs := 0.0
 	if base > 0 {
 		cs = float64(x.Duration)/base - 1
@@ -243,6 +274,7 @@ func (s *Sensor) Add(x LayerSample, at Instant, calm bool) {
 		e.kind = markDropped
 	case base <= 0:
 		e.kind = markUnbased
+		r.far = r.far || len(r.Layers) > 0
 	default:
 		e.cs = float32(cs)
 	}
@@ -359,7 +391,7 @@ func (r *row) isFresh(now Instant) bool {
 
 // wants reports whether calm times would be of use now.
 func (r *row) wants(now Instant) bool {
-	if len(r.Layers) == 0 {
+	if len(r.Layers) == 0 || r.far && r.PerToken == 0 {
 		return true
 	}
 	return !r.isFresh(now) && (r.rejects == 0 || now.Sub(r.tried) >= learnRest)
@@ -368,19 +400,37 @@ func (r *row) wants(now Instant) bool {
 // take learns from a calm sample: layers that ran alone give their times, the
 // whole graph at once says what the halts between them took.
 func (r *row) take(x *LayerSample, at Instant) {
+	far := abs(x.Past-r.Past) >= farPast
 	switch {
-	case x.First == x.Last && r.wants(at):
+	case x.First == x.Last && far && r.isFresh(at) && x.Last < r.layers:
+		r.takeSlope(x)
+	case x.First == x.Last && (!r.isFresh(at) && r.wants(at)):
 		r.takeLayer(x, at)
-	case x.Last > x.First && len(r.Layers) > 0:
+	case x.Last > x.First && len(r.Layers) > 0 && !far:
 		r.takeHalt(x)
+	}
+}
+
+// takeSlope learns from a layer of a longer or shorter conversation.
+func (r *row) takeSlope(x *LayerSample) {
+	r.slopes[r.nSlopes] = float32(x.Duration-r.Layers[x.First]) / float32(x.Past-r.Past)
+	if r.nSlopes++; r.nSlopes == learnFar {
+		r.nSlopes = 0
+		slices.Sort(r.slopes[:])
+		r.PerToken = min(max(time.Duration(r.slopes[learnFar/2]), 1), maxPerToken)
 	}
 }
 
 func (r *row) takeLayer(x *LayerSample, at Instant) {
 	if r.learn == nil {
-		r.learn = &learner{times: make([][learnSamples]float32, r.layers+1), counts: make([]uint8, r.layers+1)}
+		r.learn = &learner{times: make([][learnSamples]float32, r.layers+1), counts: make([]uint8, r.layers+1),
+			past: x.Past}
 	}
 	l := r.learn
+	if abs(x.Past-l.past) >= farPast { // another conversation: what was gathered does not fit
+		r.learn = nil
+		return
+	}
 	if int(l.counts[x.First]) == learnSamples {
 		return
 	}
@@ -408,6 +458,9 @@ func (r *row) settle(at Instant) {
 		}
 	}
 	r.learn = nil
+	if was > 0 { // as it would be after as many tokens
+		was += time.Duration(r.layers*(l.past-r.Past)) * r.PerToken
+	}
 	limit := slower
 	if !r.isFresh(at) {
 		limit = muchSlower
@@ -418,15 +471,12 @@ func (r *row) settle(at Instant) {
 			return
 		}
 	}
-	r.Layers, r.Halt = found, min(r.Halt, slices.Min(found)/2)
+	r.Layers, r.Halt, r.Past = found, min(r.Halt, slices.Min(found)/2), l.past
 	r.fresh, r.known, r.suspect, r.rejects = at, true, false, 0
 }
 
 func (r *row) takeHalt(x *LayerSample) {
-	var sum time.Duration
-	for _, t := range r.Layers[x.First : x.Last+1] {
-		sum += t
-	}
+	sum := time.Duration(r.base(x.First, x.Last, x.Past)) + time.Duration(x.Last-x.First)*r.Halt
 	r.halts[r.nHalts] = float32(sum-x.Duration) / float32(x.Last-x.First)
 	if r.nHalts++; r.nHalts == learnSamples {
 		r.nHalts = 0

@@ -98,6 +98,42 @@ func TestSensorGroups(t *testing.T) {
 	}
 }
 
+// TestSensorLongConversation: layers that take longer because the conversation
+// is longer are no contention, once that was seen; before it, they say nothing.
+func TestSensorLongConversation(t *testing.T) {
+	s, at := newSensor(t), Instant(0)
+	tokens := func(n, past int, cs float64, calm bool) {
+		for range n {
+			for l := range 30 {
+				d := time.Duration((360_000 + 280*float64(past)) * (1 + cs))
+				at = at.Add(d)
+				s.Add(LayerSample{First: l, Last: l, Width: 1, Threads: 2, Past: past, Duration: d}, at, calm)
+			}
+			at = at.Add(ms(2))
+			s.Add(LayerSample{First: 30, Last: 30, Width: 1, Threads: 2, Past: past, Duration: ms(2)}, at, calm)
+		}
+	}
+	tokens(learnSamples, 10, 0, true)
+	tokens(4, 1000, 0, false)
+	if got := s.Score(at); got.State != ScoreNoBaseline || !got.Learn {
+		t.Errorf("a long conversation before one was seen in calm: %+v: want no-baseline, and the wish for calm", got)
+	}
+	tokens(3, 300, 0, true)
+	tokens(4, 1000, 0.2, false)
+	if got := s.Score(at); got.State != ScoreGood || math.Abs(got.Value-0.2) > 0.01 || got.Learn {
+		t.Errorf("a fifth slower after 1000 tokens: %+v", got)
+	}
+	at = at.Add(time.Second)
+	for range 20 {
+		at = at.Add(ms(2))
+		four := time.Duration(4 * (360_000 + 280*500) * 1.1)
+		s.Add(LayerSample{First: 4, Last: 7, Width: 1, Threads: 2, Past: 500, Duration: four}, at, false)
+	}
+	if got := s.Score(at); math.Abs(got.Value-0.1) > 0.01 {
+		t.Errorf("groups a tenth slower after 500 tokens: %+v", got)
+	}
+}
+
 // TestSensorRelearns: a slower machine is believed when the baseline is old, a
 // busy menu is not at first.
 func TestSensorRelearns(t *testing.T) {
@@ -162,6 +198,7 @@ func TestBaselinesValidate(t *testing.T) {
 		"1 layers": func(b *Baselines) { b.Rows[0].Layers = b.Rows[0].Layers[:1] },
 		"width":    func(b *Baselines) { b.Rows[0].Width = 0 },
 		"threads":  func(b *Baselines) { b.Rows[0].Threads = 1000 },
+		"token":    func(b *Baselines) { b.Rows[0].PerToken = -1 },
 		"halt":     func(b *Baselines) { b.Rows[0].Halt = ms(1.5) },
 		"same":     func(b *Baselines) { b.Rows = append(b.Rows, b.Rows[0]) },
 	} {
@@ -194,6 +231,7 @@ func TestSensorProperties(t *testing.T) {
 			x := LayerSample{Draft: rapid.Bool().Draw(t, "draft"), First: odd.Draw(t, "first"), Width: 1, Threads: 2,
 				Duration: time.Duration(length.Draw(t, "duration")), Switched: rapid.Bool().Draw(t, "switched")}
 			x.Last = x.First + rapid.IntRange(0, 1).Draw(t, "more")
+			x.Past = rapid.OneOf(rapid.IntRange(0, 2000), rapid.Int()).Draw(t, "past")
 			s.Add(x, at, rapid.Bool().Draw(t, "calm"))
 			got := s.Score(at)
 			if math.IsNaN(got.Value) || got.Value < -1 || got.Value > scoreMost ||

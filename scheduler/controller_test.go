@@ -230,7 +230,7 @@ func TestDocContention(t *testing.T) {
 		b.aim(&cfg, &d, now, false)
 	}
 	row := BaselineRow{Layers: []time.Duration{ms(0.8), ms(0.8)}}
-	if cs := float64(ms(1.0))/row.base(0, 0) - 1; math.Abs(cs-0.25) > 1e-9 {
+	if cs := float64(ms(1.0))/row.base(0, 0, 0) - 1; math.Abs(cs-0.25) > 1e-9 {
 		t.Errorf("0.8 ms that take 1.0: %v, want 0.25", cs)
 	}
 	for i := range 9 {

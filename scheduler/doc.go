@@ -72,9 +72,10 @@
 //	CS = (T - T₀) / T₀
 //
 // is the score. Sensor makes it: it learns T₀ of each layer, for each width and
-// number of threads, in calm moments (the game's menu, or no game), drops samples
-// cut by a context switch, leaves out the output head, prefers the draft model's
-// layers, and takes the mean of the middle half of the last 64 groups. A score
+// number of threads, in calm moments (the game's menu, or no game), and by how
+// much it grows with each token of the conversation. It drops samples that were
+// cut by a context switch, leaves out the output head, prefers the draft
+// model's layers, and takes the mean of the middle half of the last 64 groups. A score
 // has a confidence and an age. One that is missing, without baseline, unsure, not
 // a number, negative, absurd or old is not acted on, and the decision says which.
 //

@@ -44,11 +44,13 @@ type storedRow struct {
 	//lint:ignore U1000 msgpack reads its tag
 	_msgpack struct{} `msgpack:",as_array"`
 
-	Draft   bool
-	Width   int
-	Threads int
-	Layers  []int64 // ns
-	Halt    int64
+	Draft    bool
+	Width    int
+	Threads  int
+	Layers   []int64 // ns
+	Halt     int64
+	Past     int
+	PerToken int64
 }
 
 // hash is what is stored of a key, so that a profile tells nothing of paths.
@@ -68,7 +70,8 @@ func EncodeBaselines(dst []byte, key string, b scheduler.Baselines) ([]byte, err
 	}
 	s := stored{Magic: magic, Version: version, Key: hash(key), Device: string(b.Device)}
 	for _, r := range b.Rows {
-		row := storedRow{Draft: r.Draft, Width: r.Width, Threads: r.Threads, Halt: int64(r.Halt)}
+		row := storedRow{Draft: r.Draft, Width: r.Width, Threads: r.Threads, Halt: int64(r.Halt),
+			Past: r.Past, PerToken: int64(r.PerToken)}
 		for _, t := range r.Layers {
 			row.Layers = append(row.Layers, int64(t))
 		}
@@ -135,7 +138,7 @@ type input struct {
 
 func (in *input) row() scheduler.BaselineRow {
 	var r scheduler.BaselineRow
-	in.array("row", 5, 5)
+	in.array("row", 7, 7)
 	r.Draft = take(in, in.d.DecodeBool)
 	r.Width = take(in, in.d.DecodeInt)
 	r.Threads = take(in, in.d.DecodeInt)
@@ -146,6 +149,8 @@ func (in *input) row() scheduler.BaselineRow {
 		r.Layers = append(r.Layers, time.Duration(take(in, in.d.DecodeInt64)))
 	}
 	r.Halt = time.Duration(take(in, in.d.DecodeInt64))
+	r.Past = take(in, in.d.DecodeInt)
+	r.PerToken = time.Duration(take(in, in.d.DecodeInt64))
 	return r
 }
 

@@ -15,7 +15,8 @@ import (
 
 func some() scheduler.Baselines {
 	return scheduler.Baselines{Device: "CPU", Rows: []scheduler.BaselineRow{
-		{Width: 1, Threads: 2, Layers: []time.Duration{400_000, 410_000, 2_000_000}, Halt: 30_000},
+		{Width: 1, Threads: 2, Layers: []time.Duration{400_000, 410_000, 2_000_000}, Halt: 30_000,
+			Past: 20, PerToken: 280},
 		{Draft: true, Width: 1, Threads: 1, Layers: []time.Duration{90_000, 70_000}},
 	}}
 }

@@ -8,7 +8,8 @@
 // with the width of the batch and the number of threads; it is measured once,
 // at start or in a calm moment, and kept in a file:
 //
-//	magic, version, hash of the key, device, rows of {draft, width, threads, layers in ns, halt in ns}
+//	magic, version, hash of the key, device, rows of {draft, width, threads, layers in ns, halt in ns,
+//	tokens in the cache, ns a layer and further token}
 //
 // in msgpack. The key names model, draft model, library and processor; where any
 // of them changes, the file is refused and measured anew. A model of 30 layers

@@ -233,6 +233,7 @@ type Work struct {
 	Drafted   int // Verify: candidates judged
 	Accepted  int // Verify: of these, the right ones
 	Threads   int
+	Past      int // tokens in the cache before the batch, of all its sequences
 	Start     int64
 	End       int64
 	Waited    time.Duration // of End-Start, spent waiting at the gate

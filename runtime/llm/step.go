@@ -70,8 +70,13 @@ func (e *Engine) Step(g Grant) (Work, error) {
 
 // run computes the batch, or one of the draft model before it.
 func (e *Engine) run(stage Stage, g Grant) (Work, Stage, error) {
+	past := 0
+	for _, r := range e.step.members {
+		past += len(r.slot.seq.Tokens())
+	}
 	if e.mayGuess(stage) {
 		if w, drafted := e.guess(g); drafted {
+			w.Past = past
 			return w, Draft, nil
 		}
 		if len(e.step.drafts) > 0 {
@@ -79,6 +84,7 @@ func (e *Engine) run(stage Stage, g Grant) (Work, Stage, error) {
 		}
 	}
 	w, err := e.model.Decode(&e.step.batch, g)
+	w.Past = past
 	return w, stage, err
 }
 
