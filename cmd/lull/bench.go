@@ -17,8 +17,9 @@ func newBenchCommand(a *app) *cobra.Command {
 Benchmarks run every candidate in each round, in a changing order, and report
 ratios within one run: absolute rates differ from day to day.`, `
   lull bench engine
-  lull bench engine --rounds 30 --json`,
-		newBenchEngine(a))
+  lull bench engine --rounds 30 --json
+  lull bench speculate --draft smollm2-135m-instruct-q4_0`,
+		newBenchEngine(a), newBenchSpeculate(a))
 }
 
 func newBenchEngine(a *app) *cobra.Command {
