@@ -208,8 +208,10 @@ func (r *Report) phaseTable() table.Writer {
 
 func (r *Report) limit() string {
 	switch {
+	case r.IdleRate == nil && r.Host.Model != "":
+		return "the model was not timed without a game, so there is no limit to compare with"
 	case r.IdleRate == nil:
-		return "no model ran without a game, so there is no limit to compare with"
+		return "no model ran, so there is no limit to compare with"
 	case r.Limit == nil:
 		return fmt.Sprintf("without a game: %.1f tokens/s; native was not played, so the limit is not known",
 			*r.IdleRate)

@@ -95,8 +95,9 @@ var ownPackage = regexp.MustCompile(`(^|\n|: )(?:assets|bench|demo|frames|harnes
 	`npc|scheduler|scripted|speculative): `)
 
 // plain is the text of an error for people: its causes, without packages.
-func plain(err error) string {
-	text := err.Error()
+func plain(err error) string { return plainText(err.Error()) }
+
+func plainText(text string) string {
 	for {
 		shorter := ownPackage.ReplaceAllString(text, "$1")
 		if shorter == text {

@@ -99,7 +99,7 @@ Ctrl-C prints what there is.`,
 	flags.Float64Var(&f.scale, "scale", 0, "factor on the capture's times (default 1)")
 	flags.Float64Var(&f.fill, "fill", 0, "choose the factor so that CPU busy fills this share of a frame")
 	flags.IntVar(&f.workers, "workers", 1, "threads that each burn the capture's CPU busy time")
-	flags.StringVar(&f.csv, "frames-csv", "", "write every frame as a capture that `lull frames` reads")
+	flags.StringVar(&f.csv, "frames-csv", "", "write every frame into a capture `FILE` that lull frames reads")
 	flags.BoolVar(&f.definitions, "definitions", false, "only say what each number means")
 	flags.StringVar(&f.json, "json", "", "write the report as JSON to `FILE`; - is standard output")
 	flags.Lookup("json").NoOptDefVal = toStandardOutput
@@ -260,6 +260,9 @@ func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error
 	report, err := harness.Play(ctx, o)
 	finish()
 	if report == nil {
+		if f.trace != "" && errors.Is(err, harness.ErrScenario) {
+			err = under("--trace", harness.ErrScenario, err) // the scenario was checked when it was read
+		}
 		return advise(err)
 	}
 	if failed := a.harnessWrite(report, f, csv.Bytes()); failed != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lull-npc/lull/runtime/assets"
 	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
@@ -78,7 +79,7 @@ func (a *app) quantCheck(ctx context.Context, nameA, nameB string, f quantFlags)
 	if f.text != "" {
 		data, err := readBounded(f.text, 64<<20)
 		if err != nil {
-			return err
+			return fmt.Errorf("--text: %w", err)
 		}
 		text = llm.ValidText(string(data))
 	}
@@ -124,6 +125,11 @@ func (a *app) score(ctx context.Context, name, text string, window int) (float64
 	o.Model = name
 	o.Progress = nil
 	found, err := local.Locate(ctx, o)
+	var asset *assets.Error
+	if errors.Is(err, assets.ErrNoSuchPath) && errors.As(err, &asset) && asset.Name == "--model" {
+		return 0, nil, nil, hinted{&told{fmt.Sprintf("%q is no GGUF file and no model's name", name), err},
+			"`lull assets list` shows the names"}
+	}
 	if err != nil {
 		return 0, nil, nil, err
 	}
@@ -149,8 +155,8 @@ func (a *app) score(ctx context.Context, name, text string, window int) (float64
 		steps.set(len(best), scored)
 	})
 	if errors.Is(err, llm.ErrRequest) {
-		err = hinted{fmt.Errorf("the text has %d tokens, fewer than --window %d: %w", len(tokens), window, err),
-			"give a longer --text, or a smaller --window"}
+		text := fmt.Sprintf("the text has %d tokens, fewer than --window %d", len(tokens), window)
+		err = hinted{&told{text, err}, "give a longer --text, or a smaller --window"}
 	}
 	return ppl, tokens, best, err
 }

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
+	"strings"
 	"sync/atomic"
 
 	"github.com/lull-npc/lull/runtime/llamacpp"
@@ -44,7 +47,23 @@ func (a *app) open(ctx context.Context, cfg local.Config) (*local.Runtime, error
 	if started != "" {
 		progress.Done(err)
 	}
-	return r, advise(err)
+	return r, advise(flagOf(err))
+}
+
+// option finds a limit that package llamacpp states by the names of its own
+// options. Those that commands have flags for are spelled like them.
+var option = regexp.MustCompile(`(?:^|: )(Context|Threads) (-?\d+), want (\S+)$`)
+
+// flagOf makes a wrong number for the engine an error about the flag that gave it.
+func flagOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	m := option.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	return &usageError{err: &told{fmt.Sprintf("--%s %s: want %s", strings.ToLower(m[1]), m[2], m[3]), err}}
 }
 
 // advise adds what to do to the errors of loading.

@@ -189,7 +189,7 @@ func (p *barProgress) Note(text string) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
-	p.u.notef("%s", text)
+	p.u.notef("%s", printable(plainText(text)))
 }
 
 func (p *barProgress) Done(err error) {
@@ -226,7 +226,7 @@ func (p *lineProgress) Set(doneBytes int64) {
 	p.u.notef("%s: %s", p.name, megabytes(doneBytes))
 }
 
-func (p *lineProgress) Note(text string) { p.u.notef("%s", text) }
+func (p *lineProgress) Note(text string) { p.u.notef("%s", printable(plainText(text))) }
 
 func (p *lineProgress) Done(err error) {
 	if err == nil {

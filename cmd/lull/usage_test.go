@@ -196,6 +196,37 @@ func TestFloatFlagsAreFinite(t *testing.T) {
 	}
 }
 
+// Limits of the engine are told by the flag that broke them.
+func TestFlagOf(t *testing.T) {
+	cause := errors.New("local: llamacpp: Context -5, want 64…1048576")
+	err := flagOf(cause)
+	if exitCode(t.Context(), err) != exitUsage || err.Error() != "--context -5: want 64…1048576" ||
+		!errors.Is(err, cause) {
+		t.Errorf("%v", err)
+	}
+	other := errors.New("llamacpp: MaxBatch 5, want 1…2")
+	if flagOf(other) != other || flagOf(nil) != nil {
+		t.Error("other errors change")
+	}
+}
+
+// A text that is too short, and a model that is nowhere.
+func TestQuantCheckFails(t *testing.T) {
+	c := newConsole(t)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "libllama.so"), nil, 0o600))
+	for _, x := range []struct{ args, says string }{
+		{"nope nope2 --llama-lib " + dir, `"nope" is no GGUF file and no model's name`},
+		{"a b --text " + filepath.Join(dir, "none.txt"), "--text: open "},
+		{"a b --llama-lib " + filepath.Join(dir, "none"), "--llama-lib"},
+	} {
+		code := c.run(append([]string{"quant-check"}, strings.Fields(x.args)...)...)
+		if code != exitFailed || !strings.Contains(c.err.String(), x.says) {
+			t.Errorf("%s: exit code %d: %s", x.args, code, &c.err)
+		}
+	}
+}
+
 func TestSteps(t *testing.T) {
 	c := newConsole(t)
 	now := time.Unix(0, 0)

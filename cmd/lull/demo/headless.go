@@ -35,7 +35,7 @@ func Headless(s Setting, length time.Duration) (harness.Options, error) {
 	}
 	o.Scenario = &harness.Scenario{
 		Name:        "demo",
-		Description: fmt.Sprintf("%d workers burn %.4g ms of CPU time each in every frame.", s.Workers, ms(s.Load)),
+		Description: fmt.Sprintf("Every frame burns %d × %.4g ms of CPU time.", s.Workers, ms(s.Load)),
 		TargetHz:    s.Hz,
 		Phases: []harness.Phase{{
 			Phase: scheduler.PhaseExplore.String(), Seconds: length.Seconds() / headlessRepeat,
