@@ -1,0 +1,96 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/assets"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/local"
+	"github.com/lull-npc/lull/runtime/scripted"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// Def says what a world runs. 0 means the default that lull.h states.
+type Def struct {
+	Scripted                      bool
+	Model, Library, Cache, Device string
+	Context, Sequences            int
+	Batch, Requests, Threads      int
+	Preset                        scheduler.Preset
+	LowPriority, Fetch            bool
+	TokenTime                     time.Duration // scripted: of one token
+}
+
+// scriptedContext is roomy: the scripted model has few words and makes four
+// times as many tokens of a persona as a real one.
+const scriptedContext = 16384
+
+// defaultRequests is the engine's own default.
+const defaultRequests = 64
+
+func (d *Def) complete() error {
+	for _, x := range []struct {
+		name      string
+		v         *int
+		low, high int
+	}{
+		{"context_tokens", &d.Context, 64, 1 << 20},
+		{"sequences_max", &d.Sequences, 1, 64},
+		{"batch_tokens_max", &d.Batch, 1, 4096},
+		{"requests_max", &d.Requests, 1, 4096},
+		{"threads", &d.Threads, 1, 16},
+	} {
+		if *x.v != 0 && (*x.v < x.low || *x.v > x.high) {
+			return Errorf(InvalidArgument, "%s is %d: want %d ... %d, or 0 for the default",
+				x.name, *x.v, x.low, x.high)
+		}
+	}
+	if d.Preset > scheduler.LLMFirst {
+		return Errorf(InvalidArgument, "preset is %d: want one of enum lull_preset", d.Preset)
+	}
+	if d.TokenTime < 0 || d.TokenTime > time.Minute {
+		return Errorf(InvalidArgument, "scripted_token_ns is %d: want 0 ... %d", d.TokenTime, time.Minute)
+	}
+	if d.Requests == 0 {
+		d.Requests = defaultRequests
+	}
+	return nil
+}
+
+// config is the def as package local takes it.
+func (d Def) config(w *World) local.Config {
+	spec := local.DefaultSpec()
+	spec.LowPriority, spec.Threads = d.LowPriority, d.Threads
+	spec.Scheduler = spec.Scheduler.WithPreset(d.Preset)
+	cfg := local.Config{
+		Spec:   spec,
+		Assets: assets.Options{Model: d.Model, LlamaLib: d.Library, CacheDir: d.Cache, Offline: !d.Fetch},
+		Device: d.Device, Context: d.Context, MaxSequences: d.Sequences, MaxBatch: d.Batch,
+		MaxQueue: d.Requests, Clock: Clock, Progress: w.progressed, Observe: w.observe,
+	}
+	if d.Scripted {
+		cfg.OpenModel = d.openScripted
+	}
+	return cfg
+}
+
+func (d Def) openScripted(_ context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error) {
+	size := d.Context
+	if size == 0 {
+		size = scriptedContext
+	}
+	return scripted.New(scripted.Config{
+		Script: scripted.Echo, Context: size, MaxSequences: d.Sequences, MaxBatch: d.Batch,
+		Clock: clock, Admit: admit, Cost: scripted.Cost{TailNS: float64(d.TokenTime)},
+	})
+}
+
+// loadCode is the result of a failed load.
+func loadCode(err error) Code {
+	if errors.Is(err, context.Canceled) {
+		return Cancelled
+	}
+	return Load
+}

@@ -1,0 +1,95 @@
+package world
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+// LogLevel is how grave a line is, with lull.h's numbers.
+type LogLevel int32
+
+// Levels.
+const (
+	LogInfo LogLevel = iota + 1
+	LogWarning
+	LogError
+)
+
+// maxLines of the log are kept; then the oldest go. A world writes a few lines
+// when it loads and one for each failure.
+const maxLines = 256
+
+type logLine struct {
+	level LogLevel
+	text  string
+}
+
+// lineRing is the log of a world. The threads of the model never write to it.
+type lineRing struct {
+	mu    sync.Mutex
+	lines []logLine
+}
+
+func (r *lineRing) add(level LogLevel, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lines) == maxLines {
+		r.lines = append(r.lines[:0], r.lines[1:]...)
+	}
+	r.lines = append(r.lines, logLine{level, llm.ValidText(text)})
+}
+
+// take shows the oldest line and drops it unless keep says true. It reports
+// whether there was one.
+func (r *lineRing) take(keep func(LogLevel, string) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lines) == 0 {
+		return false
+	}
+	if !keep(r.lines[0].level, r.lines[0].text) {
+		r.lines = append(r.lines[:0], r.lines[1:]...)
+	}
+	return true
+}
+
+// Totals are what came of the replies so far.
+type Totals struct {
+	Replies, Broken              uint64
+	Generated, Prefilled, Reused uint64
+	LastFirst, LastTotal         time.Duration
+}
+
+// workTotals are counted on the model's threads.
+type workTotals struct{ computing, waiting atomic.Int64 }
+
+// observe counts what a step of the engine took. Called on the model's thread.
+func (w *World) observe(k llm.Work) {
+	w.work.waiting.Add(int64(k.Waited))
+	w.work.computing.Add(max(0, k.End-k.Start-int64(k.Waited)))
+}
+
+// Statistics is what a world did so far.
+type Statistics struct {
+	Totals
+	Info               llm.Info // zero before the model is loaded
+	Frames             uint64
+	Computing, Waiting time.Duration
+}
+
+// Statistics says what the world did so far.
+func (w *World) Statistics() Statistics {
+	s := Statistics{Totals: w.totals, Frames: w.frames,
+		Computing: time.Duration(w.work.computing.Load()), Waiting: time.Duration(w.work.waiting.Load())}
+	if r := w.Runtime(); r != nil {
+		s.Info = r.Model.Info()
+	}
+	return s
+}
+
+func toBits(f float64) uint64   { return math.Float64bits(f) }
+func fromBits(b uint64) float64 { return math.Float64frombits(b) }

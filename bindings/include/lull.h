@@ -1,0 +1,703 @@
+/*
+ * lull: characters that talk through a language model on the player's device,
+ * without costing the game a frame.
+ *
+ * This file is the whole interface, in plain C99, and its only source: what
+ * other languages need is generated from it. bindings/README.md has a program
+ * of fifty lines and short articles on threads, ownership, strings, errors,
+ * versions, shutdown, signals and shipping.
+ *
+ * One world, one frame:
+ *
+ *     lull_world_def def;
+ *     lull_default_world_def(&def, sizeof def);
+ *     lull_world_create(&def, &world);             loads in the background
+ *     each frame:
+ *         lull_frame_begin(world, frame, 16666667, LULL_NOW);
+ *         the game's own work
+ *         lull_frame_end(world, frame, 0, LULL_NOW, NULL);
+ *         lull_poll_events(world, events, sizeof events[0], 16, &count);
+ *         present, wait for vsync                  here the model runs
+ *     lull_world_destroy(world);                   every thread has ended
+ *
+ * Rules that hold everywhere
+ *
+ * Results. Functions return an int32_t: LULL_OK, or a negative number of enum
+ *   lull_result, whose numbers never change. lull_last_error has the text.
+ * Ids. A world and an NPC are named by small values. An id of something that
+ *   was destroyed is stale and gives LULL_ERROR_STALE_ID, also when its place
+ *   is used again. An id of zeros is no id.
+ * Structs. Every struct that may grow begins with struct_size. Fill one with
+ *   its lull_default_ function, or set struct_size to sizeof. Fields are only
+ *   ever added at the end. Fields whose name begins with reserved must be 0.
+ * Text. UTF-8 with a length in bytes; LULL_TERMINATED as the length means that
+ *   a NUL ends it. Text that comes out is copied into the caller's buffer,
+ *   always ends with a NUL, and is never cut inside a character. The length
+ *   that comes back is that of the whole text, without the NUL.
+ * Ownership. Nothing that is passed in is kept, and no pointer into lull ever
+ *   comes out: everything is copied.
+ * Callbacks. There are none. lull never calls the host: ask with
+ *   lull_poll_events and lull_poll_log.
+ * Time. Nanoseconds of the monotonic clock that lull_time_ns reads.
+ * Threads. Each function says it in its \threadsafety line. Only three answers
+ *   occur: "Any thread."; "One thread at a time for each world.", where a
+ *   second thread waits for the first; and "Any thread, waits.", for the few
+ *   that take long. No function waits for the model, unless it says so.
+ */
+#ifndef LULL_H
+#define LULL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32) && defined(LULL_BUILD)
+#define LULL_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define LULL_API __declspec(dllimport)
+#elif defined(LULL_BUILD)
+#define LULL_API __attribute__((visibility("default")))
+#else
+#define LULL_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------
+ * Constants
+ */
+
+/* Raised when something is changed or removed, never when something is added. */
+#define LULL_ABI_VERSION 1
+
+/* A length in bytes: the text ends with a NUL. */
+#define LULL_TERMINATED (-1)
+
+/* An instant in nanoseconds: now. */
+#define LULL_NOW 0
+
+/* Bytes of text in one event, the NUL included. Longer text comes as several. */
+#define LULL_EVENT_TEXT_BYTES 256
+
+/* A line that a player says has at most so many bytes; 500 characters are used. */
+#define LULL_MAX_LINE_BYTES 65536
+
+/* A persona, a path or a name has at most so many bytes. */
+#define LULL_MAX_PERSONA_BYTES 65536
+#define LULL_MAX_PATH_BYTES 4096
+
+/* A saved conversation has at most so many bytes; 200,000 are usual. */
+#define LULL_MAX_SAVE_BYTES 67108864
+
+/* Worlds in a process, and NPCs in a world, at one time. */
+#define LULL_MAX_WORLDS 16
+#define LULL_MAX_NPCS 4096
+
+/* lull_world_destroy returns within this time, whatever the world is at. */
+#define LULL_DESTROY_MS_MAX 2000
+
+/* What a function answers. The numbers never change. */
+enum lull_result {
+    LULL_OK = 0,
+    LULL_ERROR_INVALID_ARGUMENT = -1, /* a number out of its range, an unknown enum, a reserved field that is not 0 */
+    LULL_ERROR_NULL_POINTER = -2,     /* a pointer that must be given is null */
+    LULL_ERROR_STRUCT_SIZE = -3,      /* struct_size is none that this library knows */
+    LULL_ERROR_STALE_ID = -4,         /* the world or NPC is not there, or no more */
+    LULL_ERROR_UTF8 = -5,             /* text is no valid UTF-8 */
+    LULL_ERROR_TOO_LONG = -6,         /* text or data beyond its limit */
+    LULL_ERROR_BUFFER_TOO_SMALL = -7, /* nothing was lost: ask again with the length that came back */
+    LULL_ERROR_NOT_READY = -8,        /* the model is not loaded yet */
+    LULL_ERROR_BUSY = -9,             /* the NPC answers already: cancel, or wait for its end */
+    LULL_ERROR_FULL = -10,            /* a stated limit: worlds, NPCs, waiting lines */
+    LULL_ERROR_NOTHING = -11,         /* there is nothing to cancel, undo or read */
+    LULL_ERROR_PERSONA = -12,         /* the persona cannot be used; the text points at the place */
+    LULL_ERROR_SAVE = -13,            /* the saved conversation cannot be used */
+    LULL_ERROR_FILE = -14,            /* a file cannot be read or written */
+    LULL_ERROR_LOAD = -15,            /* library or model cannot be loaded */
+    LULL_ERROR_CANCELLED = -16,       /* somebody asked for it */
+    LULL_ERROR_MODEL = -17,           /* the model failed in the middle of a reply */
+    LULL_ERROR_ABI = -18,             /* header and library do not fit together */
+    LULL_ERROR_TIMEOUT = -19,         /* something did not end in its stated time */
+    LULL_ERROR_INTERNAL = -20         /* a bug of lull, caught at the boundary: please report the text */
+};
+
+/* Where a world is in its life. */
+enum lull_world_state {
+    LULL_WORLD_LOADING = 1,
+    LULL_WORLD_READY = 2,
+    LULL_WORLD_FAILED = 3 /* lull_last_error says why; destroy it and make another */
+};
+
+/* What runs the words. */
+enum lull_model_kind {
+    LULL_MODEL_LLAMA = 0,   /* a GGUF file through llama.cpp */
+    LULL_MODEL_SCRIPTED = 1 /* for tests, without files: repeats what the player said */
+};
+
+/* How much the model yields; see the scheduler's presets. */
+enum lull_preset {
+    LULL_PRESET_BALANCED = 0,
+    LULL_PRESET_UI_FIRST = 1,
+    LULL_PRESET_LLM_FIRST = 2
+};
+
+/* What the game does now. */
+enum lull_phase {
+    LULL_PHASE_EXPLORE = 0,   /* the player plays */
+    LULL_PHASE_DIALOGUE = 1,  /* the player talks and waits for an answer */
+    LULL_PHASE_COMBAT = 2,    /* every frame counts */
+    LULL_PHASE_CUTSCENE = 3,  /* every frame counts, nobody acts */
+    LULL_PHASE_MENU = 4,      /* the world stands still: the model has everything */
+    LULL_PHASE_LOADING = 5,   /* nobody looks at frames */
+    LULL_PHASE_BACKGROUND = 6 /* the game is not in front */
+};
+
+/* How hot the device says it is, in Android's order. */
+enum lull_thermal {
+    LULL_THERMAL_UNKNOWN = 0,
+    LULL_THERMAL_NONE = 1,
+    LULL_THERMAL_LIGHT = 2,
+    LULL_THERMAL_MODERATE = 3,
+    LULL_THERMAL_SEVERE = 4,
+    LULL_THERMAL_CRITICAL = 5,
+    LULL_THERMAL_SHUTDOWN = 6
+};
+
+/* Where the energy comes from. */
+enum lull_power {
+    LULL_POWER_UNKNOWN = 0,
+    LULL_POWER_MAINS = 1,
+    LULL_POWER_BATTERY = 2,
+    LULL_POWER_SAVER = 3
+};
+
+/* When layers of the model may run. */
+enum lull_gate_mode {
+    LULL_GATE_FREE = 0,
+    LULL_GATE_PACED = 1,  /* with pause_ns between groups of layers */
+    LULL_GATE_WINDOW = 2, /* in the idle time of the frame */
+    LULL_GATE_CLOSED = 3
+};
+
+/* What the game's frame waits for. */
+enum lull_bottleneck {
+    LULL_BOTTLENECK_UNKNOWN = 0,
+    LULL_BOTTLENECK_NONE = 1,
+    LULL_BOTTLENECK_CPU = 2,
+    LULL_BOTTLENECK_GPU = 3,
+    LULL_BOTTLENECK_MEMORY = 4,
+    LULL_BOTTLENECK_THERMAL = 5,
+    LULL_BOTTLENECK_PRESENT = 6 /* a frame cap or the display: that time is free */
+};
+
+/* What an event tells. New kinds may come: skip those you do not know. */
+enum lull_event_kind {
+    LULL_EVENT_WORLD_READY = 1,     /* the model is loaded */
+    LULL_EVENT_WORLD_FAILED = 2,    /* result and text say why */
+    LULL_EVENT_TEXT = 3,            /* text goes on: whole characters */
+    LULL_EVENT_DONE = 4,            /* the reply is complete: reason and the figures */
+    LULL_EVENT_REPLY_CANCELLED = 5, /* lull_npc_cancel, or the NPC was changed meanwhile */
+    LULL_EVENT_REPLY_FAILED = 6,    /* result and text say why */
+    LULL_EVENT_OVERFLOW = 7,        /* the oldest tokens of the conversation are dropped before this reply */
+    LULL_EVENT_WARM = 8             /* lull_npc_warm_up is done */
+};
+
+/* Why a reply ended. */
+enum lull_reason {
+    LULL_REASON_NONE = 0,
+    LULL_REASON_END = 1,    /* the model ended it */
+    LULL_REASON_STOP = 2,   /* a stop string */
+    LULL_REASON_LENGTH = 3, /* the limit of the persona */
+    LULL_REASON_CONTEXT = 4 /* the context is full */
+};
+
+/* How grave a line of the log is. */
+enum lull_log_level {
+    LULL_LOG_INFO = 1,
+    LULL_LOG_WARNING = 2,
+    LULL_LOG_ERROR = 3
+};
+
+/* ------------------------------------------------------------------------
+ * Ids. Compare with memcmp or field by field; zeros are no id.
+ */
+
+/* A world. */
+typedef struct lull_world_id {
+    uint32_t index1;     /* from 1 */
+    uint32_t generation; /* never the same twice in a process */
+} lull_world_id;
+
+/* An NPC; it names its world too. */
+typedef struct lull_npc_id {
+    uint16_t index1;     /* from 1 */
+    uint16_t world1;     /* index1 of its world */
+    uint32_t generation; /* never the same twice in a process */
+} lull_npc_id;
+
+/* ------------------------------------------------------------------------
+ * Structs
+ */
+
+/* What a world runs. lull_default_world_def fills it in. */
+typedef struct lull_world_def {
+    uint32_t struct_size;
+    int32_t model_kind;        /* enum lull_model_kind; default LULL_MODEL_LLAMA */
+    const char *model;         /* a GGUF file, or a name of lull's catalogue; null: the default one in the cache */
+    const char *library;       /* the folder of llama.cpp's libraries; null: the one in the cache */
+    const char *cache;         /* where lull keeps files; null: LULL_CACHE, or the user's cache folder */
+    const char *device;        /* ggml's name of a device; null: the CPU */
+    int32_t model_bytes;       /* of model; default LULL_TERMINATED */
+    int32_t library_bytes;     /* of library; default LULL_TERMINATED */
+    int32_t cache_bytes;       /* of cache; default LULL_TERMINATED */
+    int32_t device_bytes;      /* of device; default LULL_TERMINATED */
+    int32_t context_tokens;    /* of one conversation, 64 ... 1048576; 0, the default: 2048 */
+    int32_t sequences_max;     /* conversations kept in the cache, 1 ... 64; 0, the default: 4 */
+    int32_t batch_tokens_max;  /* 1 ... 4096; 0, the default: 256 */
+    int32_t requests_max;      /* replies waiting or running, 1 ... 4096; 0, the default: 64 */
+    int32_t threads;           /* of the model, 1 ... 16; 0, the default: one a core */
+    int32_t preset;            /* enum lull_preset */
+    int32_t low_priority;      /* 1, the default: the model's threads run only where nobody else wants the core */
+    int32_t fetch_missing;     /* 1: fetch missing files through npm and pip, for development; default 0 */
+    int64_t scripted_token_ns; /* LULL_MODEL_SCRIPTED: how long a token takes; default 0 */
+} lull_world_def;
+
+/* Where a world is. */
+typedef struct lull_world_status {
+    uint32_t struct_size;
+    int32_t state;    /* enum lull_world_state */
+    int32_t result;   /* LULL_OK, or why it failed */
+    float progress;   /* of loading, 0 ... 1 */
+    int32_t npcs;     /* there are now */
+    int32_t requests; /* replies waiting or running */
+} lull_world_status;
+
+/* Who an NPC is. lull_default_npc_def fills it in. */
+typedef struct lull_npc_def {
+    uint32_t struct_size;
+    int32_t persona_bytes;      /* of persona; default LULL_TERMINATED */
+    const char *persona;        /* the YAML text of a persona; or null, with persona_file */
+    const char *persona_file;   /* a YAML file, or the name of a persona that lull ships ("blacksmith") */
+    int32_t persona_file_bytes; /* of persona_file; default LULL_TERMINATED */
+    int32_t priority;           /* higher is answered first; default 0 */
+    uint32_t seed;              /* of the words; 0, the default: the persona's */
+    int32_t greedy;             /* 1: always the most probable word, the same reply each time; default 0 */
+    int32_t reply_tokens_max;   /* 1 ... 1024; 0, the default: the persona's */
+    int32_t reserved0;
+} lull_npc_def;
+
+/* Late facts of a frame. A time of 0 is not measured. */
+typedef struct lull_frame_timings {
+    uint32_t struct_size;
+    int32_t present_wait_known; /* 1: present_wait_ns was measured, 0 included */
+    int64_t main_busy_ns;       /* the game thread worked */
+    int64_t render_busy_ns;     /* the render thread worked */
+    int64_t gpu_busy_ns;        /* the GPU worked */
+    int64_t present_wait_ns;    /* blocked in present */
+} lull_frame_timings;
+
+/* One frame, for engines that know it only when it is over. */
+typedef struct lull_frame_sample {
+    uint32_t struct_size;
+    int32_t present_wait_known; /* 1: present_wait_ns was measured, 0 included */
+    uint64_t frame;             /* its number, rising */
+    int64_t begin_ns;           /* of lull_time_ns */
+    int64_t end_ns;             /* of lull_time_ns */
+    int64_t target_ns;          /* the frame period wanted now */
+    int64_t main_busy_ns;
+    int64_t render_busy_ns;
+    int64_t gpu_busy_ns;
+    int64_t present_wait_ns;
+} lull_frame_sample;
+
+/* Facts of the whole device, about once a second. */
+typedef struct lull_host_signals {
+    uint32_t struct_size;
+    int32_t thermal;         /* enum lull_thermal */
+    float thermal_headroom;  /* 0 cold, 1 where severe throttling begins, more beyond; 0 is unknown */
+    float memory_pressure;   /* share of time in which a task waited for memory, 0 ... 1; 0 is unknown */
+    int32_t power;           /* enum lull_power */
+    int32_t reserved0;
+} lull_host_signals;
+
+/* What the model may do until the next frame. */
+typedef struct lull_decision {
+    uint32_t struct_size;
+    int32_t bottleneck;           /* enum lull_bottleneck */
+    float confidence;             /* of bottleneck, 0 ... 1 */
+    float openness;               /* 0 yields all, 0.5 takes the idle time, 1 takes all */
+    int32_t gate;                 /* enum lull_gate_mode */
+    int32_t threads;              /* of the model */
+    int32_t layers_per_stop;      /* between two looks at the gate; 0: all */
+    int32_t prefill_chunk_tokens; /* in one batch */
+    int64_t margin_ns;            /* the window closes this long before the deadline */
+    int64_t pause_ns;             /* LULL_GATE_PACED: after each group of layers */
+    int64_t reference_ns;         /* what a frame is measured by */
+    int32_t reason;               /* the rule that decided; lull_decision_reason_name has its name */
+    int32_t reserved0;
+} lull_decision;
+
+/* What happened. Which fields are set depends on kind; the others are 0. */
+typedef struct lull_event {
+    int32_t kind;          /* enum lull_event_kind */
+    int32_t result;        /* enum lull_result, of the two kinds that failed */
+    lull_npc_id npc;       /* zeros where it is about the world */
+    uint64_t reply;        /* which of lull_npc_say or lull_npc_warm_up */
+    int32_t reason;        /* enum lull_reason, of LULL_EVENT_DONE */
+    int32_t tokens;        /* DONE: of the reply; OVERFLOW: dropped */
+    int32_t prompt_tokens; /* DONE: read by the model */
+    int32_t reused_tokens; /* DONE: of these, already in its cache */
+    int64_t first_ns;      /* DONE: from lull_npc_say to the first token */
+    int64_t total_ns;      /* DONE: from lull_npc_say to the end */
+    int32_t more;          /* 1: the next event goes on with this text */
+    int32_t text_bytes;    /* of text, without the NUL */
+    char text[256];        /* LULL_EVENT_TEXT_BYTES */
+} lull_event;
+
+/* What a world did since it was created. */
+typedef struct lull_statistics {
+    uint32_t struct_size;
+    int32_t model_layers;
+    int32_t model_context_tokens;
+    int32_t reserved0;
+    uint64_t model_bytes;      /* of the weights */
+    uint64_t frames;           /* ended or given as samples */
+    uint64_t replies;          /* that were complete */
+    uint64_t replies_broken;   /* cancelled or failed */
+    uint64_t tokens_generated;
+    uint64_t tokens_prefilled;
+    uint64_t tokens_reused;    /* of prompts, that were in the cache */
+    int64_t computing_ns;      /* the model computed */
+    int64_t waiting_ns;        /* the model waited at the gate */
+    int64_t last_first_ns;     /* of the last reply: from say to the first token */
+    int64_t last_total_ns;     /* of the last reply: from say to the end */
+} lull_statistics;
+
+/* ------------------------------------------------------------------------
+ * Library
+ */
+
+/**
+ * The LULL_ABI_VERSION that the library was built with.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_abi_version(void);
+
+/**
+ * Checks whether a header and the library fit. Call it first, with the
+ * constants of your header: lull_abi_check(LULL_ABI_VERSION, sizeof(lull_event)).
+ * \returns LULL_OK or LULL_ERROR_ABI.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_abi_check(int32_t abi_version, int32_t event_size_bytes);
+
+/**
+ * Copies the version of the library, such as "v0.3.0".
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_version(char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * Copies the name of a result, such as "LULL_ERROR_STALE_ID: the world ...".
+ * \returns LULL_OK, or LULL_ERROR_INVALID_ARGUMENT for a number that is none.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_result_text(int32_t result, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * Copies the text of the last failure in a world. With a world of zeros: of the
+ * last failure, of any thread, that named no world, such as lull_world_create's.
+ * \returns LULL_OK with an empty text where nothing failed yet.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_last_error(lull_world_id world, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * The monotonic clock, in nanoseconds, that every time here is given in.
+ * \threadsafety Any thread.
+ */
+LULL_API int64_t lull_time_ns(void);
+
+/* ------------------------------------------------------------------------
+ * World
+ */
+
+/**
+ * Fills in the defaults. struct_size is sizeof *def.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_default_world_def(lull_world_def *def, uint32_t struct_size);
+
+/**
+ * Makes a world and begins to load in the background; it takes seconds.
+ * LULL_EVENT_WORLD_READY or LULL_EVENT_WORLD_FAILED tells the end. NPCs can be
+ * created and lines said at once: they wait for it.
+ * \returns LULL_OK, LULL_ERROR_FULL beyond LULL_MAX_WORLDS, or what is wrong with def.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_world_create(const lull_world_def *def, lull_world_id *world);
+
+/**
+ * Ends loading, replies and every thread of a world, and forgets its NPCs. The
+ * id is stale at once; the function returns when all has ended, after
+ * LULL_DESTROY_MS_MAX at most. The wait is in C, where a host's garbage
+ * collector can stop the thread.
+ * \returns LULL_OK, LULL_ERROR_STALE_ID, or LULL_ERROR_TIMEOUT if something goes on in the background.
+ * \threadsafety Any thread, waits.
+ */
+LULL_API int32_t lull_world_destroy(lull_world_id world);
+
+/**
+ * 1 if the world is there, else 0.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_world_is_valid(lull_world_id world);
+
+/**
+ * Where the world is. Set status->struct_size.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_get_status(lull_world_id world, lull_world_status *status);
+
+/**
+ * Gives up loading: LULL_EVENT_WORLD_FAILED follows, with LULL_ERROR_CANCELLED.
+ * \returns LULL_ERROR_NOTHING where nothing is loading.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_cancel_load(lull_world_id world);
+
+/**
+ * Copies the name of the loaded model.
+ * \returns LULL_ERROR_NOT_READY before it is loaded.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_model_name(lull_world_id world, char *buffer, int32_t capacity_bytes,
+                                       int32_t *length_bytes);
+
+/**
+ * What the world did so far. Set statistics->struct_size.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_get_statistics(lull_world_id world, lull_statistics *statistics);
+
+/* ------------------------------------------------------------------------
+ * Frames. Before the model is loaded they do nothing, and return LULL_OK.
+ */
+
+/**
+ * The frame begins: from now on the game works, and the model does not.
+ * frame rises by one each time; target_ns is the period wanted, now_ns an
+ * instant of lull_time_ns or LULL_NOW.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_frame_begin(lull_world_id world, uint64_t frame, int64_t target_ns, int64_t now_ns);
+
+/**
+ * The game's own work of the frame is done; it is to be shown at deadline_ns
+ * (0: begin + target). Until then the model may run. decision may be null; else
+ * set its struct_size.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_frame_end(lull_world_id world, uint64_t frame, int64_t deadline_ns, int64_t now_ns,
+                                lull_decision *decision);
+
+/**
+ * Late facts of a frame, such as the GPU's time, which comes frames later.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_frame_set_timings(lull_world_id world, uint64_t frame, const lull_frame_timings *timings);
+
+/**
+ * Instead of begin and end, for engines that know a frame only when it is over:
+ * the model then paces itself. decision may be null.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_frame_add_sample(lull_world_id world, const lull_frame_sample *sample, lull_decision *decision);
+
+/**
+ * The last decision. Set decision->struct_size.
+ * \returns LULL_ERROR_NOT_READY before the model is loaded.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_get_decision(lull_world_id world, lull_decision *decision);
+
+/**
+ * Copies the name of lull_decision.reason, such as "headroom".
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_decision_reason_name(int32_t reason, char *buffer, int32_t capacity_bytes,
+                                           int32_t *length_bytes);
+
+/**
+ * What the game does now: enum lull_phase.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_set_phase(lull_world_id world, int32_t phase);
+
+/**
+ * Facts of the device, about once a second.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_set_host_signals(lull_world_id world, const lull_host_signals *signals);
+
+/* ------------------------------------------------------------------------
+ * Events
+ */
+
+/**
+ * Copies what happened since the last call, oldest first, capacity at most; the
+ * rest comes next time. event_size_bytes is sizeof(lull_event). Never waits.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_poll_events(lull_world_id world, lull_event *events, int32_t event_size_bytes,
+                                  int32_t capacity, int32_t *count);
+
+/**
+ * Copies the oldest line of the world's log and its enum lull_log_level. The
+ * last 256 lines are kept. Nothing that a player or an NPC said is in it.
+ * \returns LULL_ERROR_NOTHING where there is none; LULL_ERROR_BUFFER_TOO_SMALL keeps the line.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_poll_log(lull_world_id world, int32_t *level, char *buffer, int32_t capacity_bytes,
+                               int32_t *length_bytes);
+
+/* ------------------------------------------------------------------------
+ * NPCs
+ */
+
+/**
+ * Fills in the defaults. struct_size is sizeof *def.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_default_npc_def(lull_npc_def *def, uint32_t struct_size);
+
+/**
+ * Makes an NPC. Reads persona_file, if one is given.
+ * \returns LULL_OK, LULL_ERROR_PERSONA, LULL_ERROR_FILE, LULL_ERROR_FULL beyond LULL_MAX_NPCS, or what is wrong.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_create(lull_world_id world, const lull_npc_def *def, lull_npc_id *npc);
+
+/**
+ * Forgets an NPC. A reply under way ends; no event of it follows.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_destroy(lull_npc_id npc);
+
+/**
+ * 1 if the NPC is there, else 0.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_npc_is_valid(lull_npc_id npc);
+
+/**
+ * Copies the name of the persona.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_name(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * Copies what the persona says first; may be empty.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_greeting(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * Higher is answered first, from the next line on.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_set_priority(lull_npc_id npc, int32_t priority);
+
+/**
+ * The player says a line. The answer comes as events with the number in *reply:
+ * LULL_EVENT_TEXT, and one of DONE, REPLY_CANCELLED and REPLY_FAILED at its end.
+ * reply may be null.
+ * \returns LULL_OK, LULL_ERROR_BUSY while it answers, LULL_ERROR_FULL, LULL_ERROR_UTF8,
+ *   LULL_ERROR_INVALID_ARGUMENT for a line of which nothing can be read.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_say(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply);
+
+/**
+ * Ends the reply under way: LULL_EVENT_REPLY_CANCELLED follows. What was said
+ * so far stays in the conversation.
+ * \returns LULL_ERROR_NOTHING where it says nothing.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_cancel(lull_npc_id npc);
+
+/**
+ * 1 while a reply or a warm-up is under way, else 0, or an error.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_is_busy(lull_npc_id npc);
+
+/**
+ * Lets the model read the persona before anyone speaks, so that the first reply
+ * comes sooner. LULL_EVENT_WARM tells the end. For loading screens and menus.
+ * \returns LULL_OK, LULL_ERROR_BUSY, LULL_ERROR_FULL.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_warm_up(lull_npc_id npc, uint64_t *reply);
+
+/**
+ * Takes back the last line and its answer, or the reply under way.
+ * \returns LULL_ERROR_NOTHING where nothing was said.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_undo(lull_npc_id npc);
+
+/**
+ * Forgets the conversation, a reply under way included.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_clear(lull_npc_id npc);
+
+/**
+ * The finished lines: 2 for each exchange.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_line_count(lull_npc_id npc, int32_t *count);
+
+/**
+ * Copies a finished line, oldest first from 0. *by_player is 1 or 0, and may be null.
+ * \returns LULL_ERROR_INVALID_ARGUMENT for an index that is none.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *by_player, char *buffer,
+                               int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * Copies the finished lines as one block to be stored with the game's save. A
+ * reply under way is not in it. With a capacity of 0 only the length comes back.
+ * \returns LULL_OK, or LULL_ERROR_BUFFER_TOO_SMALL.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_save(lull_npc_id npc, void *buffer, int64_t capacity_bytes, int64_t *length_bytes);
+
+/**
+ * Replaces the conversation by a saved one of the same persona. On error
+ * nothing has changed.
+ * \returns LULL_OK, LULL_ERROR_SAVE, LULL_ERROR_TOO_LONG beyond LULL_MAX_SAVE_BYTES.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_load(lull_npc_id npc, const void *data, int64_t data_bytes);
+
+/**
+ * lull_npc_save into a file, which is replaced as a whole or not at all.
+ * \threadsafety One thread at a time for each world. Writes: call it where a frame may be late.
+ */
+LULL_API int32_t lull_npc_save_file(lull_npc_id npc, const char *path, int32_t path_bytes);
+
+/**
+ * lull_npc_load from a file.
+ * \threadsafety One thread at a time for each world. Reads: call it where a frame may be late.
+ */
+LULL_API int32_t lull_npc_load_file(lull_npc_id npc, const char *path, int32_t path_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
