@@ -372,6 +372,12 @@ func TestBadEmbedderFiles(t *testing.T) {
 			t.Errorf("%s: %v, want %v that says %q", filepath.Base(c.path), err, c.want, c.says)
 		}
 	}
+	if m, err := Open(t.Context(), good, Options{Clock: llm.NewClock(), Admit: admit}); err == nil {
+		m.Close()
+		t.Error("an embedder was opened to speak")
+	} else if !errors.Is(err, ErrModelFile) || !strings.Contains(err.Error(), "embedder") {
+		t.Errorf("an embedder opened to speak: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = OpenEmbedder(ctx, good, Options{Clock: llm.NewClock(), Admit: admit})

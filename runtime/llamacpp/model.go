@@ -297,6 +297,10 @@ func (m *Model) makeContext(device Device) (err error) {
 	if m.memory, err = llama.GetMemory(m.ctx); err != nil {
 		return fmt.Errorf("llamacpp: %s: %w", m.info.Name, err)
 	}
+	if m.memory == 0 { // a decode with one would end the process
+		return fmt.Errorf("llamacpp: %w: %s reads texts and does not write any, it is a sentence embedder; "+
+			"name a chat model", ErrModelFile, m.info.Name)
+	}
 	m.threads = o.Threads
 	m.batch = llama.BatchInit(int32(o.MaxBatch), 0, 1)
 	m.sequences = make([]*sequence, o.MaxSequences)
