@@ -168,3 +168,41 @@ func TestOpenEmbedderRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A memory is found by its meaning once it has its vector, in words that it does
+// not hold; one that can't have a vector is found by its words.
+func TestMemoriesByMeaning(t *testing.T) {
+	e, gate := openTestEmbedder(t, nil)
+	cfg := rag.DefaultConfig(t.TempDir())
+	cfg.Embedder = e
+	store, err := rag.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for _, text := range []string{"The smith charges 45 gold for a steel sword.", "The bell rang thirteen times.",
+		"A wolf was seen near the old well.", "My sister is getting married in spring.", "😀😀"} {
+		if _, err := store.Remember(rag.Memory{Owner: "brenna", Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	query := rag.Query{Knower: rag.Knower{NPC: "brenna"}, Text: "how much does a weapon cost?", Limit: 1}
+	gate.Publish(llm.Window{Mode: llm.GateClosed})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	if d := store.WorkContext(ctx, time.Minute); d.Indexed != 0 || !errors.Is(d.Err, rag.ErrInterrupted) {
+		t.Errorf("behind a closed gate: %+v", d)
+	}
+	cancel()
+	gate.Publish(llm.Window{})
+	done := 0
+	for range 10 { // a refused text ends a slice
+		done += store.Work(time.Minute).Indexed
+	}
+	if done != 4 {
+		t.Errorf("%d memories have vectors, want 4", done)
+	}
+	r, err := store.Recall(t.Context(), query)
+	if err != nil || len(r.Found) != 1 || !strings.Contains(r.Found[0].Text, "sword") || r.Found[0].DenseRank != 1 {
+		t.Errorf("%q found %+v, %v", query.Text, r, err)
+	}
+}
