@@ -45,6 +45,10 @@ var definitions = []metrics.Definition{
 			"during which the gate changed is split by how long each mode stood. The rest is time without " +
 			"work.",
 	}, {
+		Name: "acceptance", Unit: "fraction by source", Source: "lull",
+		Text: "Of the candidates judged in the measured time, those that the model chose too: from patterns in " +
+			"the reply and its predecessors, in the prompt, in rejected drafts, and from a draft model.",
+	}, {
 		Name: "contention", Unit: "ratio", Source: "SERENO",
 		Text: "(T - T0)/T0 of single layers of decode batches, T0 being the median without a game for the same " +
 			"width and threads (else the fastest twentieth of the run). Layers that were preempted do not " +

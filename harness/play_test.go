@@ -22,6 +22,7 @@ import (
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
 	"github.com/lull-npc/lull/runtime/scripted"
+	"github.com/lull-npc/lull/runtime/speculative"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -172,6 +173,47 @@ func TestTokens(t *testing.T) {
 	}
 	if run.Contention.P50 == nil || math.IsNaN(*run.Contention.P50) {
 		t.Errorf("contention %+v", run.Contention)
+	}
+}
+
+// What was guessed stands in the run of a policy that guesses, by source, and
+// why nothing was in the others.
+func TestGuesses(t *testing.T) {
+	o := options(t, "vanilla-spec,vanilla,lull,lull-no-speculation", 1)
+	long, err := o.Scenario.WithSeconds(1.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long.NPCs = []NPC{{Name: "a", Ask: []string{"rope rope rope rope rope rope"}, Continuous: true, MaxTokens: 24}}
+	o.Scenario = long
+	o.Model.OpenModel = func(_ context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error) {
+		return scripted.New(scripted.Config{Clock: clock, Admit: admit, Layers: 4, Script: scripted.Echo,
+			Cost: scripted.Cost{LayerNS: 50e3, TokenNS: 1e3, TailNS: 50e3}})
+	}
+	o.Model.Costs = speculative.Costs{Rows: []speculative.Row{{
+		Threads: 1, Token: time.Millisecond, Verify: []speculative.Point{{Width: 8, Ratio: 1.05}},
+	}}}
+	r, err := Play(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		guesses := run.Policy == PolicyVanillaSpec || run.Policy == PolicyLull
+		if guesses != (run.SpeculationOff == "") {
+			t.Errorf("%s: off %q", run.Policy, run.SpeculationOff)
+		}
+		if !guesses && (len(run.Acceptance) > 0 || run.Shares.Verify > 0) {
+			t.Errorf("%s guessed: %v, %+v", run.Policy, run.Acceptance, run.Shares)
+		}
+		if run.Policy == PolicyVanillaSpec && (len(run.Acceptance) == 0 || run.Shares.Verify <= 0) {
+			t.Errorf("%s: acceptance %v, shares %+v", run.Policy, run.Acceptance, run.Shares)
+		}
+		for source, rate := range run.Acceptance {
+			if rate < 0 || rate > 1 {
+				t.Errorf("%s: %s %v", run.Policy, source, rate)
+			}
+		}
 	}
 }
 

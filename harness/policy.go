@@ -18,6 +18,11 @@ const (
 	PolicyNative  = "native"
 	PolicyVanilla = "vanilla"
 	PolicyLull    = "lull"
+
+	// PolicyVanillaSpec guesses as llama.cpp's own programs do.
+	PolicyVanillaSpec = "vanilla-spec"
+	// PolicyNoSpeculation is lull without guessing ahead.
+	PolicyNoSpeculation = PolicyLull + "-no-speculation"
 )
 
 // Policy is a way to run a model beside a game: how the engine is built, and
@@ -69,11 +74,16 @@ func Policies() []Policy {
 	engine := func(threads int, low bool, steer local.Steer) *local.Spec {
 		return &local.Spec{Threads: threads, LowPriority: low, Steer: steer}
 	}
-	lull := local.DefaultSpec()
+	lull, silent := local.DefaultSpec(), local.DefaultSpec()
+	silent.Speculation = local.SpeculateOff
+	fixed := plain(0)
+	fixed.Speculation = local.SpeculateFixed
 	list := []Policy{
 		{PolicyNative, "the game alone", nil, false},
 		{PolicyVanilla, "llama.cpp as it comes: every core, threads that poll, ordinary priority", plain(0), false},
+		{PolicyVanillaSpec, "the same with speculation: batches of one width, drafts that wait", fixed, false},
 		{PolicyLull, "the frame-aware scheduler on a low-priority pool", &lull, true},
+		{PolicyNoSpeculation, "lull without guessing ahead", &silent, true},
 		{"vanilla-1", "llama.cpp as it comes, with one thread", plain(1), false},
 		{"idle-1", "one thread that runs only where no other wants the core", engine(1, true, local.SteerNone), false},
 		{"idle-2", "two such threads on a pool that does not poll", engine(2, true, local.SteerNone), false},

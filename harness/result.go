@@ -6,6 +6,7 @@ import (
 
 	"github.com/lull-npc/lull/harness/metrics"
 	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/speculative"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -70,6 +71,9 @@ type Run struct {
 	Phases          map[string]PhaseRun `json:"phases"`
 
 	Decisions *Decisions `json:"decisions"` // null without a controller
+
+	// SpeculationOff says why no token was guessed ahead; empty where some were.
+	SpeculationOff string `json:"speculation_off,omitempty"`
 
 	LimitShare    *float64 `json:"limit_share"`     // tokens_per_s of limit_tokens_per_s
 	IdleRateShare *float64 `json:"idle_rate_share"` // tokens_per_s of idle_tokens_per_s
@@ -247,6 +251,7 @@ func (r *Run) measureModel(rec *recording, c contextOf) {
 			Closed:     float64(s.wait[scheduler.GateClosed]) / wall,
 		}
 	}
+	r.measureGuesses(rec.guessed[0], rec.guessed[1])
 	scores := rec.works.contention(c.base)
 	r.Contention = Scores{quantile(scores, 0.5), quantile(scores, 0.95)}
 	if c.idle != nil && *c.idle > 0 {
@@ -254,6 +259,19 @@ func (r *Run) measureModel(rec *recording, c contextOf) {
 		r.IdleRateShare = &share
 	}
 	r.reasons(rec)
+}
+
+// measureGuesses computes how many candidates of each source were right between
+// two moments.
+func (r *Run) measureGuesses(before, after speculative.Stats) {
+	r.SpeculationOff = after.Off
+	for i, x := range after.Sources {
+		x.Judged -= before.Sources[i].Judged
+		x.Accepted -= before.Sources[i].Accepted
+		if x.Judged > 0 {
+			r.Acceptance[speculative.Source(i).String()] = x.Acceptance()
+		}
+	}
 }
 
 func (r *Run) reasons(rec *recording) {

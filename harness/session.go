@@ -10,6 +10,7 @@ import (
 	"github.com/lull-npc/lull/harness/load"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
+	"github.com/lull-npc/lull/runtime/speculative"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -41,6 +42,7 @@ type recording struct {
 	reasons     [scheduler.Reasons]int
 	steered     bool // reasons mean something
 	info        llm.Info
+	guessed     [2]speculative.Stats // when the measured time began and ended
 	interrupted bool
 	collections uint32
 }
@@ -174,7 +176,7 @@ func (p *player) measure(rec *recording) {
 	rec.begin = p.loop.clock.Now()
 	rec.cpu, rec.machine, rec.collections = processCPU(), readMachine(), collections()
 	if p.rt != nil {
-		rec.reasons = p.rt.Reasons()
+		rec.reasons, rec.guessed[0] = p.rt.Reasons(), p.rt.Speculation()
 		rec.steered = p.rt.Spec().Steer == local.SteerController
 		p.cast.outcome = talk{ttft: p.cast.outcome.ttft[:0]}
 	}
@@ -188,6 +190,7 @@ func (p *player) finish(rec *recording) {
 	rec.machine = readMachine().since(rec.machine)
 	rec.collections = collections() - rec.collections
 	if p.rt != nil {
+		rec.guessed[1] = p.rt.Speculation()
 		for i, n := range p.rt.Reasons() {
 			rec.reasons[i] = n - rec.reasons[i]
 		}

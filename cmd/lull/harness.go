@@ -38,6 +38,7 @@ type harnessFlags struct {
 	seed                      uint64
 	seconds, scale, fill      float64
 	slo, trace, json, csv     string
+	draft                     string
 	definitions, lengthGiven  bool
 }
 
@@ -94,6 +95,7 @@ Ctrl-C prints what there is.`,
 	flags.StringVar(&f.without, "without", "", "`FEATURES` of lull to switch off: "+
 		strings.Join(scheduler.FeatureNames(), ", "))
 	flags.StringVar(&f.preset, "preset", "balanced", "`NAME` of lull's preset: balanced, ui-first, llm-first")
+	flags.StringVar(&f.draft, "draft", "", "draft model for policies that guess ahead: a GGUF `FILE`, or a name in the cache")
 	flags.StringVar(&f.slo, "slo", "", "YAML `FILE` with further objectives")
 	flags.StringVar(&f.trace, "trace", "", "replay a capture `FILE` instead of the scenario's load")
 	flags.Float64Var(&f.scale, "scale", 0, "factor on the capture's times (default 1)")
@@ -247,7 +249,8 @@ func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error
 		return err // before minutes of play, not after
 	}
 	o.Version = versionLine()
-	o.Model.Assets = a.assetOptions()
+	o.Model.Assets, o.Model.Draft = a.assetOptions(), f.draft
+	o.Model.Note = func(text string) { a.ui.notef("%s", text) }
 	if err := a.prepare(ctx, o); err != nil {
 		return err
 	}
