@@ -158,6 +158,24 @@ func (r *BaselineRow) base(first, last, past int) float64 {
 	return float64(sum)
 }
 
+// Base is what the layers of a sample take undisturbed; false if that is not
+// known, or if the sample is of the output head and has only a part of the other
+// layers.
+func (b *Baselines) Base(x LayerSample) (time.Duration, bool) {
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		if r.Draft != x.Draft || r.Width != x.Width || r.Threads != x.Threads {
+			continue
+		}
+		if x.Last == len(r.Layers)-1 && x.First > 0 {
+			return 0, false
+		}
+		t := r.base(x.First, x.Last, x.Past)
+		return time.Duration(t), t > 0
+	}
+	return 0, false
+}
+
 func abs(n int) int { return max(n, -n) }
 
 // learner gathers calm times of one row.

@@ -123,6 +123,17 @@ func TestSensorLongConversation(t *testing.T) {
 	if got := s.Score(at); got.State != ScoreGood || math.Abs(got.Value-0.2) > 0.01 || got.Learn {
 		t.Errorf("a fifth slower after 1000 tokens: %+v", got)
 	}
+	b := s.Baselines()
+	x := LayerSample{First: 3, Last: 4, Width: 1, Threads: 2, Past: 1000}
+	if base, ok := b.Base(x); !ok || math.Abs(float64(base)/(2*640e3)-1) > 0.01 {
+		t.Errorf("two layers after 1000 tokens take %v, %v: want 1.28 ms", base, ok)
+	}
+	for _, odd := range []LayerSample{{First: 3, Last: 30, Width: 1, Threads: 2}, {Width: 2, Threads: 2},
+		{First: -1, Last: 2, Width: 1, Threads: 2}, {First: 2, Last: 31, Width: 1, Threads: 2}} {
+		if base, ok := b.Base(odd); ok {
+			t.Errorf("%+v: %v, want no baseline", odd, base)
+		}
+	}
 	at = at.Add(time.Second)
 	for range 20 {
 		at = at.Add(ms(2))

@@ -173,24 +173,29 @@ func (p profile) read() (speculative.Costs, error) {
 	return costs, nil
 }
 
-// write replaces the file as a whole, so that another program reads the old
-// costs or the new ones.
+// write replaces the file.
 func (p profile) write(c speculative.Costs) error {
 	data, err := speculative.Encode(nil, p.key, c)
 	if err != nil {
 		return err
 	}
-	folder := filepath.Dir(p.file)
+	return replaceFile(p.file, data)
+}
+
+// replaceFile writes a file of the device profile as a whole, so that another
+// program reads what was there or what is new.
+func replaceFile(name string, data []byte) error {
+	folder := filepath.Dir(name)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(folder, ".speculation-*")
+	f, err := os.CreateTemp(folder, ".profile-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), p.file)
+		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
 		os.Remove(f.Name())

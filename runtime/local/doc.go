@@ -24,5 +24,13 @@
 // nowhere else. The worker's reports reach the controller through a ring, so
 // that the game thread neither locks nor waits.
 //
+// # Sensing
+//
+// What the layers take is scored on the worker's thread and goes along in the
+// report. What they take undisturbed is timed once, when the model is opened
+// (20 tokens for each number of threads, a second or so), kept in the cache
+// folder beside what verifying costs, and timed again in menus, in the
+// background, and while no frames are shown.
+//
 // Out of scope: what is said (npc), what is remembered (rag).
 package local

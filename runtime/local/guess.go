@@ -33,6 +33,14 @@ type guessing struct {
 	costs speculative.Costs
 }
 
+// model is the draft model, nil without.
+func (g *guessing) model() llm.Model {
+	if g == nil {
+		return nil
+	}
+	return g.draft
+}
+
 // width is the widest verify batch, 1 where nothing is guessed.
 func (g *guessing) width() int {
 	if g.sources() == scheduler.DraftOff {

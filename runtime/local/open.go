@@ -78,7 +78,11 @@ func Open(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, errors.Join(err, model.Close())
 	}
-	r, err := start(model, guess, cfg)
+	sense, err := cfg.newSensing(ctx, model, guess.model())
+	if err != nil {
+		return nil, errors.Join(err, guess.close(), model.Close())
+	}
+	r, err := start(model, guess, sense, cfg)
 	if err != nil {
 		return nil, errors.Join(err, guess.close(), model.Close())
 	}
@@ -171,13 +175,14 @@ func (cfg *Config) onThread() func() error {
 }
 
 // start makes engine, controller and worker around a loaded model.
-func start(model llm.Model, guess *guessing, cfg Config) (*Runtime, error) {
+func start(model llm.Model, guess *guessing, sense *sensing, cfg Config) (*Runtime, error) {
 	engine, err := llm.NewEngine(model, llm.EngineConfig{MaxQueue: cfg.MaxQueue, Clock: cfg.Clock,
 		Speculator: guess.speculator()})
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec, guess: guess, observe: cfg.Observe}
+	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec, guess: guess, sense: sense,
+		observe: cfg.Observe}
 	if err := r.makeSteering(); err != nil {
 		engine.Close()
 		return nil, err

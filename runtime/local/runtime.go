@@ -20,6 +20,7 @@ type Runtime struct {
 
 	spec    Spec
 	guess   *guessing // nil: one token at a time
+	sense   *sensing  // nil: nobody asks for the contention of memory
 	worker  *llm.Worker
 	relief  *relief        // nil: the worker's priority is ordinary, or nobody decides
 	observe func(llm.Work) // nil: nobody watches
@@ -39,7 +40,8 @@ type Runtime struct {
 	// Between the threads.
 	threads, chunk, width atomic.Int32
 	noModel               atomic.Bool
-	reporting             sync.Mutex // of the workers, never of the game thread
+	group                 atomic.Int64 // ns that a layer takes, for SteerDuty
+	reporting             sync.Mutex   // of the workers, never of the game thread
 	work                  workRing
 }
 
@@ -123,6 +125,7 @@ func (r *Runtime) Close() error {
 		}
 		r.worker.Stop()
 		r.Engine.Close()
+		r.sense.store()
 		err = errors.Join(r.guess.close(), r.Model.Close())
 	})
 	return err

@@ -13,6 +13,8 @@ const (
 	SteerController Steer = iota // the scheduler's controller: what games use
 	SteerNone                    // nobody: the model runs whenever it has work
 	SteerWindows                 // fixed windows from FrameEnd to the deadline, to compare with
+	SteerChunkSleep              // each batch whole, then a fixed rest, to compare with
+	SteerDuty                    // after each layer a rest as long, to compare with
 )
 
 // Spec says how the engine is built, apart from the model. A policy of the
@@ -48,7 +50,7 @@ func (s Spec) validate() error {
 	if s.Plain && s.Steer != SteerNone {
 		return fmt.Errorf("local: a plain engine has no gate to steer: use SteerNone")
 	}
-	if s.Steer > SteerWindows {
+	if s.Steer > SteerDuty {
 		return fmt.Errorf("local: steer %d is unknown", s.Steer)
 	}
 	return nil

@@ -30,6 +30,14 @@ func (r *Runtime) makeSteering() error {
 			Threads: threads, PrefillChunk: fixedChunk, Draft: r.guess.sources(), VerifyWidth: r.guess.width(),
 		}
 		r.chunk.Store(fixedChunk)
+	case SteerChunkSleep, SteerDuty:
+		r.decision = scheduler.Decision{
+			Gate: scheduler.GatePaced, Pause: chunkSleep, Threads: threads, PrefillChunk: info.MaxBatch,
+			Draft: r.guess.sources(), VerifyWidth: r.guess.width(),
+		}
+		if r.spec.Steer == SteerDuty {
+			r.decision.Pause, r.decision.LayersPerStop = dutyFirst, 1
+		}
 	case SteerController:
 		c := r.spec.Scheduler
 		c.LowPriorityBase = r.spec.LowPriority
@@ -50,11 +58,45 @@ func (r *Runtime) makeSteering() error {
 // about as long as five of decode.
 const fixedChunk = 16
 
+const (
+	// chunkSleep is the rest after all layers of a batch and after its head, so
+	// a batch is followed by 8 ms of silence in all: half a frame at 60 Hz, and
+	// about half the speed where a token takes 10 ms.
+	chunkSleep = 4 * time.Millisecond
+
+	// dutyFirst is the rest after a layer until one was timed, dutyMost the
+	// longest: a layer of a large prefill batch takes some milliseconds.
+	dutyFirst, dutyMost = 500 * time.Microsecond, 20 * time.Millisecond
+)
+
+// learnGroup follows what a layer takes. Called on the worker's thread.
+func (r *Runtime) learnGroup(w *llm.Work) {
+	run := w.End - w.Start - int64(w.Waited)
+	if w.Stops < 1 || run <= 0 {
+		return
+	}
+	each, was := run/int64(w.Stops), r.group.Load()
+	if was > 0 {
+		each = was + (each-was)/8
+	}
+	r.group.Store(each)
+}
+
+// duty rests after each layer for as long as it took: half the speed, as at half
+// the clock.
+func (r *Runtime) duty() {
+	if each := r.group.Load(); r.spec.Steer == SteerDuty && each > 0 {
+		r.decision.Pause = min(time.Duration(each), dutyMost)
+	}
+}
+
 // step reports what the worker did and lets the controller decide.
 func (r *Runtime) step(s scheduler.FrameSample) {
 	if r.control == nil {
+		r.duty()
 		return
 	}
+	r.sense.played(&s)
 	for {
 		w, ok := r.work.take()
 		if !ok {
@@ -132,12 +174,13 @@ func (r *Runtime) report(w llm.Work) {
 		r.observe(w)
 	}
 	if r.control == nil {
+		r.learnGroup(&w)
 		return
 	}
 	r.work.put(scheduler.Work{
 		Stage: scheduler.Stage(w.Stage), Tokens: w.Tokens, Generated: w.Generated, Threads: w.Threads,
 		Start: scheduler.Instant(w.Start), End: scheduler.Instant(w.End), Waited: w.Waited, Stopped: w.Stopped,
-		Pending: pending(r.Engine.HasWork()),
+		Pending: pending(r.Engine.HasWork()), Contention: r.sense.score(&w),
 	})
 }
 
