@@ -95,7 +95,8 @@ Ctrl-C prints what there is.`,
 	flags.StringVar(&f.without, "without", "", "`FEATURES` of lull to switch off: "+
 		strings.Join(scheduler.FeatureNames(), ", "))
 	flags.StringVar(&f.preset, "preset", "balanced", "`NAME` of lull's preset: balanced, ui-first, llm-first")
-	flags.StringVar(&f.draft, "draft", "", "draft model for policies that guess ahead: a GGUF `FILE`, or a name in the cache")
+	flags.StringVar(&f.draft, "draft", "",
+		"draft model for policies that guess ahead: a GGUF `FILE`, or a name in the cache")
 	flags.StringVar(&f.slo, "slo", "", "YAML `FILE` with further objectives")
 	flags.StringVar(&f.trace, "trace", "", "replay a capture `FILE` instead of the scenario's load")
 	flags.Float64Var(&f.scale, "scale", 0, "factor on the capture's times (default 1)")
