@@ -232,14 +232,15 @@ func (s *state) recall(q *Query, v vector, named map[string]bool, dense bool) ([
 	}
 	eachRank(words, func(it *item, rank int) { at(it).lexical = rank })
 	eachRank(vectors, func(it *item, rank int) { at(it).dense = rank })
-	lists := 0
-	for _, list := range [][]ranked{words, vectors} {
-		if len(list) > 0 {
-			lists++
-		}
-	}
 	found := make([]Found, 0, len(byItem))
 	for _, c := range byItem {
+		lists := 0
+		if len(words) > 0 {
+			lists++
+		}
+		if len(vectors) > 0 && len(c.it.vectors) > 0 {
+			lists++
+		}
 		found = append(found, s.cfg.score(c, lists, q.Now))
 	}
 	slices.SortFunc(found, func(a, b Found) int {
@@ -349,8 +350,9 @@ func (s *state) dense(q *Query, shelves []*shelf, v vector, named map[string]boo
 }
 
 // score is the weighted mean of relevance, recency and importance. Relevance is
-// the share of the most that reciprocal rank fusion of the lists there are could
-// give; a list that is empty counts against nobody.
+// the share of the most that reciprocal rank fusion could give over the lists in
+// which the memory could stand: one that has no vector yet is not held back by
+// standing among words only.
 func (c *Config) score(x *candidate, lists int, now GameTime) Found {
 	f := Found{Memory: x.it.m, LexicalRank: x.lexical, DenseRank: x.dense, Importance: x.it.m.weight()}
 	for _, rank := range []int{x.lexical, x.dense} {

@@ -27,6 +27,7 @@ var commands = []func(*app) *cobra.Command{
 	newDoctorCommand,
 	newFramesCommand,
 	newHarnessCommand,
+	newMemoryCommand,
 	newQuantCheckCommand,
 }
 
