@@ -44,6 +44,8 @@ const (
 	MaxSituations   = 64
 	MaxBarks        = 32 // of one situation
 	MaxBark         = 160
+	MaxEmotions     = 12
+	MaxEmotion      = 24 // characters of its name
 	MaxReplyTokens  = 1024
 )
 
@@ -60,6 +62,7 @@ type Persona struct {
 	Sampling    llm.Sampling        // how its words are chosen
 	MaxTokens   int                 // of one reply, 1 … MaxReplyTokens
 	Barks       map[string][]string // situation → lines said without the model
+	Emotions    []string            // that the character may show as "[joy]" in what it says
 }
 
 // Exchange is one line of the player and the character's answer.
@@ -160,6 +163,12 @@ func (p Persona) problems() []problem {
 	}
 	if p.MaxTokens < 1 || p.MaxTokens > MaxReplyTokens {
 		out.add("sampling.max_tokens", fmt.Sprintf("%d: want 1 … %d", p.MaxTokens, MaxReplyTokens))
+	}
+	out.list("emotions", p.Emotions, MaxEmotions, MaxEmotion)
+	for i, e := range p.Emotions {
+		if strings.ContainsAny(e, "[]<>\n\t") {
+			out.add(fmt.Sprintf("emotions[%d]", i), "has a bracket or line break: want a word")
+		}
 	}
 	out.count("barks", len(p.Barks), MaxSituations)
 	for _, situation := range sortedKeys(p.Barks) {

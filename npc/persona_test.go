@@ -79,7 +79,7 @@ func TestParsePersonaEveryKey(t *testing.T) {
 		"knowledge: [one, \"two: 2\"]\n" +
 		"examples:\n  - {player: Hi, npc: Halt!}\nlimits:\n  - You never sleep.\ngreeting: Halt!\n" +
 		"sampling: {temperature: 0, top_p: 0.5, min_p: 0.1, repeat_penalty: 1, max_tokens: 7}\n" +
-		"barks: {idle: [Hm., \"No.\"]}\n"
+		"barks: {idle: [Hm., \"No.\"]}\nemotions: [joy, cold anger]\n"
 	got, err := ParsePersona("ann.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestParsePersonaEveryKey(t *testing.T) {
 		Name: "Ann", Description: "a guard\nat the gate", Style: "stern", Knowledge: []string{"one", "two: 2"},
 		Examples: []Exchange{{"Hi", "Halt!"}}, Limits: []string{"You never sleep."}, Greeting: "Halt!",
 		Sampling:  llm.Sampling{TopK: 40, TopP: 0.5, MinP: 0.1, RepeatPenalty: 1},
-		MaxTokens: 7, Barks: map[string][]string{"idle": {"Hm.", "No."}},
+		MaxTokens: 7, Barks: map[string][]string{"idle": {"Hm.", "No."}}, Emotions: []string{"joy", "cold anger"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -131,6 +131,7 @@ func TestParsePersonaErrors(t *testing.T) {
 		{"tag", "name: !!str 5\ndescription: x\n", 1, 7, "write plain text"},
 		{"invisible", "name: A\u202Enn\ndescription: x\n", 1, 7, "U+202E"},
 		{"control", smallest + "style: \"a\\u0007b\"\n", 3, 8, "U+0007"},
+		{"emotion", smallest + "emotions: [joy, \"[x]\"]\n", 3, 17, "want a word"},
 		{"not UTF-8", "name: Ann\ndescription: a\xFFb\n", 2, 15, "not valid UTF-8"},
 		{"not closed", "name: [\n", 1, 7, "not found"},
 		{"list at top", "- a\n", 1, 1, "mapping is expected"},

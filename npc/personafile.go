@@ -146,6 +146,7 @@ type sheet struct {
 	Greeting    text              `yaml:"greeting"`
 	Sampling    sheetSampling     `yaml:"sampling"`
 	Barks       map[string][]text `yaml:"barks"`
+	Emotions    []text            `yaml:"emotions"`
 }
 
 type sheetExchange struct {
@@ -297,7 +298,7 @@ func located(file string, err error) error {
 	e.Message = source.GetMessage()
 	if _, ok := source.(*yaml.UnknownFieldError); ok {
 		e.Message += ": a persona has lull, name, description, style, knowledge, examples (player, npc), limits, " +
-			"greeting, sampling (temperature, top_p, min_p, repeat_penalty, max_tokens) and barks"
+			"greeting, sampling (temperature, top_p, min_p, repeat_penalty, max_tokens), emotions and barks"
 	}
 	if at := source.GetToken(); at != nil && at.Position != nil {
 		e.Line, e.Column = at.Position.Line, at.Position.Column
@@ -332,6 +333,7 @@ func (s *sheet) persona() (Persona, map[string]*token.Token) {
 		Knowledge:   many("knowledge", s.Knowledge),
 		Limits:      many("limits", s.Limits),
 		Greeting:    one("greeting", s.Greeting),
+		Emotions:    many("emotions", s.Emotions),
 		Sampling:    DefaultSampling(),
 		MaxTokens:   DefaultMaxTokens,
 	}

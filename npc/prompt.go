@@ -75,6 +75,9 @@ func (p Persona) SystemText() string {
 	}
 	list("What you know:", p.Knowledge)
 	list("Rules:", p.Limits)
+	if len(p.Emotions) > 0 {
+		fmt.Fprintf(&b, "\nBegin with what you feel: [%s].\n", strings.Join(p.Emotions, "] or ["))
+	}
 	fmt.Fprintf(&b, "\nAnswer as %s, in one or two short sentences.", p.Name)
 	return b.String()
 }
@@ -218,18 +221,18 @@ func spells(tok llm.Tokenizer, tokens []llm.Token, text string) bool {
 	return string(spelled) == text || string(spelled) == " "+text
 }
 
-// turn is one turn of a prompt and what it is for.
-type turn struct {
+// promptTurn is one turn of a prompt and what it is for.
+type promptTurn struct {
 	llm.Turn
 	name string
 }
 
 // headTurns are the turns that always stay.
-func headTurns(p Persona) []turn {
-	head := []turn{{llm.Turn{Role: llm.System, Text: p.SystemText()}, "system"}}
+func headTurns(p Persona) []promptTurn {
+	head := []promptTurn{{llm.Turn{Role: llm.System, Text: p.SystemText()}, "system"}}
 	add := func(name, player, npc string) {
-		head = append(head, turn{llm.Turn{Role: llm.User, Text: player}, name + ": player"},
-			turn{llm.Turn{Role: llm.Assistant, Text: npc}, name + ": npc"})
+		head = append(head, promptTurn{llm.Turn{Role: llm.User, Text: player}, name + ": player"},
+			promptTurn{llm.Turn{Role: llm.Assistant, Text: npc}, name + ": npc"})
 	}
 	for i, e := range p.Examples {
 		add(fmt.Sprintf("example %d", i+1), e.Player, e.NPC)
@@ -241,7 +244,7 @@ func headTurns(p Persona) []turn {
 }
 
 // layOut renders and tokenises the head and a history.
-func layOut(tok llm.Tokenizer, head []turn, history []llm.Turn) (Prompt, error) {
+func layOut(tok llm.Tokenizer, head []promptTurn, history []llm.Turn) (Prompt, error) {
 	turns := make([]llm.Turn, 0, len(head)+len(history))
 	names := make([]string, 0, cap(turns))
 	for _, t := range head {

@@ -32,10 +32,11 @@ type Spoken struct {
 type SpeechEnd string
 
 const (
-	SpeechOpen    SpeechEnd = ""        // it was not
-	SpeechRepeats SpeechEnd = "repeats" // it said the same again
-	SpeechVoice   SpeechEnd = "voice"   // it went on in the voice of somebody else
-	SpeechLong    SpeechEnd = "long"    // it exceeded what a history keeps
+	SpeechOpen    SpeechEnd = ""         // it was not
+	SpeechRepeats SpeechEnd = "repeats"  // it said the same again
+	SpeechVoice   SpeechEnd = "voice"    // it went on in the voice of somebody else
+	SpeechEnough  SpeechEnd = "sentence" // SpeechConfig.Enough said so, after a sentence
+	SpeechLong    SpeechEnd = "long"     // it exceeded what a history keeps
 )
 
 const (
@@ -56,6 +57,9 @@ type SpeechConfig struct {
 	Others   []string // who else is heard: "Other:" at the start of a line ends the speech
 	Emotions []string // declared: "[joy]" becomes an event
 	Before   []string // sentences said in earlier replies that it should not say again
+
+	// Enough is asked after each sentence whether that was enough; nil never is.
+	Enough func(sentence string) bool
 }
 
 // Speech turns what a model says into what a character says: thoughts and
@@ -348,6 +352,10 @@ func (s *Speech) finish(sentence string, end, taken int) {
 	s.giveOut(end)
 	s.whole, s.from = end, len(s.text)
 	s.out = append(s.out, Spoken{SpokenSentence, sentence})
+	if s.cfg.Enough != nil && s.cfg.Enough(sentence) {
+		s.text, s.at = s.text[:s.whole], s.at[:s.whole]
+		s.stop(SpeechEnough)
+	}
 }
 
 // ready is how much of text may be given out: not a sentence that so far is the

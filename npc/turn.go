@@ -1,0 +1,304 @@
+package npc
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+// How long after it was asked for a turn is due. The earliest due goes first,
+// among those that somebody waits for and among the others.
+const (
+	// playerPatience is of who is spoken to by the player: at once.
+	playerPatience = time.Second
+
+	// otherPatience and metrePatience are of all others: four seconds, and a
+	// quarter of a second for each metre, up to 60 m. So somebody at arm's
+	// length goes before somebody at 20 m who was asked up to 5 s earlier.
+	otherPatience = 4 * time.Second
+	metrePatience = 250 * time.Millisecond
+	farthest      = 60
+
+	// engineGrace is how much later than due an other's turn counts as late in
+	// the engine too, where it then goes before players' newer turns.
+	engineGrace = 10 * time.Second
+)
+
+type turnKind uint8
+
+const (
+	turnReply   turnKind = iota // to the player
+	turnCue                     // on a cue of the game
+	turnResume                  // of a reply that was interrupted
+	turnChoose                  // of an action
+	turnSummary                 // of the history
+)
+
+func (k turnKind) String() string {
+	return [...]string{"reply", "cue", "resume", "choose", "summary"}[k]
+}
+
+// turn is one time that a character speaks or acts.
+type turn struct {
+	id     TurnID
+	agent  *agent
+	kind   turnKind
+	player bool  // the player waits for it
+	asked  int64 // ns
+	due    int64 // set by the game; 0: by the rule
+	line   string
+
+	job     *job          // being prepared
+	request llm.RequestID // in the engine
+	ended   bool
+	speech  *Speech // nil: what comes is not spoken
+	text    strings.Builder
+	spent   int    // tokens in whole sentences
+	closing string // why it is being cancelled
+	grammar string // turnChoose: of the calls that are allowed
+
+	abandoned bool   // somebody ended it, not what it said
+	mark      int    // of the agent's entries, where the reply belongs
+	resumed   string // what the model said before the interruption
+	before    int    // bytes of what was spoken then
+	record    *Explanation
+}
+
+// speaks reports whether the turn is heard.
+func (t *turn) speaks() bool { return t.kind != turnChoose && t.kind != turnSummary }
+
+// dueAt is when the turn is due.
+func (t *turn) dueAt() int64 {
+	switch {
+	case t.due != 0:
+		return t.due
+	case t.player:
+		return t.asked + int64(playerPatience)
+	}
+	metres := min(t.agent.distance, farthest)
+	return t.asked + int64(otherPatience) + int64(metres*float64(metrePatience))
+}
+
+// Line is what the player says to a character.
+type Line struct {
+	To        AgentID
+	Text      string
+	Situation string // which barks cover the wait; default BarkThinking
+	Due       int64  // ns by which the answer should begin; 0: the world's rule
+}
+
+// Say has the player say something to a character, which all in its
+// conversation hear and it answers. A bark, or EventThinking alone, is there at
+// the next Poll. Who is speaking is interrupted; lines that were not answered
+// yet are answered together. Errors wrap ErrAgent, ErrLine or ErrFull; then
+// nothing was said.
+func (w *World) Say(l Line, now int64) (TurnID, error) {
+	a, err := w.mayAsk(l.To)
+	if err != nil {
+		return 0, err
+	}
+	text, _ := CleanLine(l.Text)
+	if text == "" {
+		return 0, fmt.Errorf("%w: of %d bytes nothing can be read", ErrLine, len(l.Text))
+	}
+	e := Entry{Kind: EntryHeard, Speaker: w.cfg.Player, Text: text, Named: len(a.scene.members) > 1}
+	a.scene.hears(e, nil)
+	for _, m := range a.scene.members {
+		w.remember(m, w.cfg.Player, text, now)
+	}
+	var t *turn
+	for _, o := range w.turnsOf(a) {
+		switch {
+		case o.kind == turnReply && o.job == nil && o.request == 0:
+			t = o // both lines are answered at once
+		case o.speaks():
+			w.abandon(o, "the player spoke")
+		}
+	}
+	if t == nil {
+		t = w.ask(a, turnReply, now)
+		t.player, t.due = true, l.Due
+	}
+	t.line = text
+	situation := l.Situation
+	if situation == "" {
+		situation = BarkThinking
+	}
+	t.decide("asked by the player at distance %.0f", a.distance)
+	w.emit(Event{Kind: EventThinking, Agent: a.id, Turn: t.id})
+	w.bark(a, situation, t.id, now)
+	return t.id, nil
+}
+
+// Cue has a character speak of its own accord: text tells it why, as a note
+// that only it reads ("You see the player draw a sword"). Errors as in Say.
+func (w *World) Cue(id AgentID, text string, now int64) (TurnID, error) {
+	a, err := w.mayAsk(id)
+	if err != nil {
+		return 0, err
+	}
+	clean, _ := CleanLine(text)
+	if clean == "" {
+		return 0, fmt.Errorf("%w: of %d bytes nothing can be read", ErrLine, len(text))
+	}
+	a.add(Entry{Kind: EntryNote, Text: clean})
+	t := w.ask(a, turnCue, now)
+	t.line = clean
+	t.decide("cued at distance %.0f", a.distance)
+	return t.id, nil
+}
+
+// Tell lets a character, or everybody where id is empty, hear somebody without
+// answering: a line of a cutscene.
+func (w *World) Tell(id AgentID, speaker, text string, now int64) error {
+	a, err := w.agent(id)
+	if err != nil {
+		return err
+	}
+	clean, _ := CleanLine(text)
+	if name, _ := CleanLine(speaker); clean == "" || name == "" || name != speaker {
+		return fmt.Errorf("%w: speaker %q, %d bytes: nothing can be read", ErrLine, speaker, len(text))
+	}
+	a.add(Entry{Kind: EntryHeard, Speaker: speaker, Text: clean, Named: true})
+	w.remember(a, speaker, clean, now)
+	return nil
+}
+
+func (w *World) mayAsk(id AgentID) (*agent, error) {
+	a, err := w.agent(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(w.waiting) >= MaxWaiting:
+		return nil, fmt.Errorf("%w: %d turns wait", ErrFull, MaxWaiting)
+	case len(w.out) >= maxEvents:
+		return nil, fmt.Errorf("%w: %d events were not polled", ErrFull, maxEvents)
+	}
+	return a, nil
+}
+
+func (w *World) ask(a *agent, kind turnKind, now int64) *turn {
+	w.last++
+	t := &turn{id: w.last, agent: a, kind: kind, asked: now}
+	t.record = &Explanation{Agent: a.id, Turn: t.id, Kind: kind.String()}
+	w.waiting = append(w.waiting, t)
+	return t
+}
+
+// Bark has a character say a line for a situation, and reports whether it has
+// one that was not said lately, and is not speaking.
+func (w *World) Bark(id AgentID, situation string, now int64) bool {
+	a := w.agents[id]
+	if a == nil || len(w.out) >= maxEvents || slices.ContainsFunc(w.active, func(t *turn) bool {
+		return t.agent == a && t.request != 0 && t.speech != nil
+	}) {
+		return false
+	}
+	return w.bark(a, situation, 0, now)
+}
+
+func (w *World) bark(a *agent, situation string, t TurnID, now int64) bool {
+	line, ok := w.barks.pick(a.id, a.persona.Barks[situation], now)
+	if ok {
+		w.emit(Event{Kind: EventBark, Agent: a.id, Turn: t, Text: line})
+	}
+	return ok
+}
+
+// Interrupt stops what a character says or is about to say, and reports whether
+// there was something. EventInterrupted follows. What was said stays in the
+// history, and Resume goes on with it.
+func (w *World) Interrupt(id AgentID) bool {
+	a := w.agents[id]
+	if a == nil {
+		return false
+	}
+	any := false
+	for _, t := range w.turnsOf(a) {
+		if t.kind != turnSummary && t.closing == "" {
+			w.abandon(t, "interrupted")
+			any = true
+		}
+	}
+	return any
+}
+
+// Resume has a character go on with what it said when it was interrupted: in
+// the middle of the word if nothing was heard since, or else coming back to it.
+func (w *World) Resume(id AgentID, now int64) (TurnID, error) {
+	a, err := w.mayAsk(id)
+	if err != nil {
+		return 0, err
+	}
+	if a.broken == nil || len(w.turnsOf(a)) > 0 {
+		return 0, fmt.Errorf("%w: %s was not interrupted, or speaks again", ErrAgent, id)
+	}
+	if a.broken.at == len(a.entries)-1 && len(a.broken.tokens) > 0 {
+		t := w.ask(a, turnResume, now)
+		t.decide("goes on after %q", cutText(a.broken.raw, 40))
+		return t.id, nil
+	}
+	last := cutText(a.broken.raw, 80)
+	a.broken = nil
+	return w.Cue(id, "You were interrupted when you said: "+last+" Go on from there", now)
+}
+
+// turnsOf are the turns of a character that are not over.
+func (w *World) turnsOf(a *agent) []*turn {
+	var out []*turn
+	for _, list := range [][]*turn{w.waiting, w.active} {
+		for _, t := range list {
+			if t.agent == a && !t.ended {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// abandon ends a turn before its end. In the engine that takes until its last
+// event; what comes until then is not said any more.
+func (w *World) abandon(t *turn, why string) {
+	if t.closing != "" || t.ended {
+		return
+	}
+	t.closing, t.abandoned = why, true
+	t.decide("abandoned: %s", why)
+	if t.speaks() {
+		e := Event{Kind: EventInterrupted, Agent: t.agent.id, Turn: t.id, Reason: why}
+		if t.speech != nil {
+			e.Text = t.speech.Text()
+		}
+		w.emit(e)
+	}
+	if t.request != 0 {
+		w.cfg.Engine.Cancel(t.request)
+		return
+	}
+	w.over(t)
+}
+
+// over takes a turn off the lists.
+func (w *World) over(t *turn) {
+	t.ended = true
+	if w.raised == t {
+		w.raised = nil
+	}
+	is := func(o *turn) bool { return o == t }
+	w.waiting = slices.DeleteFunc(w.waiting, is)
+	w.active = slices.DeleteFunc(w.active, is)
+	if t.record != nil && t.kind != turnSummary {
+		t.agent.keep(t.record)
+	}
+}
+
+func (w *World) emit(e Event) { w.out = append(w.out, e) }
+
+func (w *World) remember(a *agent, speaker, text string, now int64) {
+	if w.cfg.Memory != nil {
+		w.cfg.Memory.Remember(Experience{Agent: a.id, Speaker: speaker, Text: text, Now: now})
+	}
+}
