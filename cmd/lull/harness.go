@@ -365,7 +365,7 @@ func (a *app) harnessProgress() (show func(harness.Progress), finish func()) {
 					progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
 					progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionFullWidth())
 			}
-			bar.Describe(fmt.Sprintf("%-28s %5s left", what(p), (p.Total - p.Done).Round(time.Second)))
+			bar.Describe(fmt.Sprintf("%s, %s left", what(p), (p.Total - p.Done).Round(time.Second)))
 			_ = bar.Set64(min(int64(p.Done/time.Millisecond), bar.GetMax64()-1))
 		}, func() {
 			if bar != nil {

@@ -4,10 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lull-npc/lull/harness"
-	"github.com/lull-npc/lull/runtime/assets"
 )
 
 // Whatever is wrong with the arguments ends with 2, says what and where in
@@ -102,9 +98,9 @@ func TestErrorsAsJSON(t *testing.T) {
 		{[]string{"harness", "run", "--json", "--nonsense"}, exitUsage},
 		{[]string{"harness", "run", "--json", "-", bad}, exitFailed},
 		{[]string{"harness", "run", bad, "--json=-"}, exitFailed},
-		{[]string{"harness", "run", "tavern", "--json", "--model", "nowhere.gguf"}, exitFailed},
+		{[]string{"harness", "run", "tavern", "--json", "--model", "nowhere.gguf", "--llama-lib", dir}, exitFailed},
 		{[]string{"demo", "--json", "--hz", "1"}, exitUsage},
-		{[]string{"demo", "--json", "--model", "nowhere.gguf"}, exitFailed},
+		{[]string{"demo", "--json", "--model", "nowhere.gguf", "--llama-lib", dir}, exitFailed},
 		{[]string{"assets", "fetch", "nothing", "--json"}, exitUsage},
 		{[]string{"assets", "list", "x", "--json"}, exitUsage},
 	} {
@@ -263,8 +259,7 @@ func TestSteps(t *testing.T) {
 // Odd surroundings: no panic, the right exit code, and no colour where none is
 // wanted.
 func TestOddSurroundings(t *testing.T) {
-	self, err := os.Executable()
-	must(t, err)
+	c := newConsole(t)
 	scenario := writeTemp(t, "brief.yaml", brief)
 	capture := writeTemp(t, "a.csv", smallCapture)
 	commands := map[string]int{
@@ -274,22 +269,24 @@ func TestOddSurroundings(t *testing.T) {
 		"frames " + capture: exitDone, "frames --json " + capture: exitDone, "frames --definitions": exitDone,
 		"frames -": exitFailed, "devices --llama-lib nowhere": exitFailed,
 		"doctor --llama-lib nowhere": exitFailed, "assets verify": exitDone, "nonsense": exitUsage,
-		"demo --headless --model nowhere.gguf": exitFailed, "quant-check a b --llama-lib nowhere": exitFailed,
-		"bench engine --model nowhere.gguf": exitFailed, "completion bash": exitDone,
+		"demo --headless --llama-lib nowhere": exitFailed, "quant-check a b --llama-lib nowhere": exitFailed,
+		"bench engine --llama-lib nowhere": exitFailed, "completion bash": exitDone,
 	}
 	surroundings := [][]string{
 		{"COLUMNS=40", "LINES=3", "NO_COLOR=1", "LANG=tr_TR.UTF-8"},
 		{"COLUMNS=-5", "TERM=dumb", "LANG=C", "LC_ALL=xx_XX.nonsense"},
 	}
-	for i, line := range slices.Sorted(maps.Keys(commands)) {
-		cmd := exec.Command(self, strings.Fields(line)...) // no standard input
-		cmd.Env = append(os.Environ(), envMain+"=1", assets.EnvCache+"="+t.TempDir(), assets.EnvModel+"=",
-			assets.EnvLlamaLib+"=")
-		cmd.Env = append(cmd.Env, surroundings[i%len(surroundings)]...)
-		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != commands[line] || strings.Contains(string(out), "panic") ||
-			strings.Contains(string(out), "\x1b") || len(out) == 0 {
-			t.Errorf("%s: exit code %d, want %d: %s", line, code, commands[line], out)
+	for _, env := range surroundings {
+		for _, v := range env {
+			name, value, _ := strings.Cut(v, "=")
+			t.Setenv(name, value)
+		}
+		for line, want := range commands {
+			code := c.run(strings.Fields(line)...) // standard input is empty
+			out := c.out.String() + c.err.String()
+			if code != want || strings.Contains(out, "\x1b") || out == "" {
+				t.Errorf("%q, %s: exit code %d, want %d: %s", env, line, code, want, out)
+			}
 		}
 	}
 }
@@ -301,8 +298,7 @@ func TestLostOutput(t *testing.T) {
 		t.Skip("no /dev/full here:", err)
 	}
 	defer full.Close()
-	self, err := os.Executable()
-	must(t, err)
+	c := newConsole(t)
 	scenario := writeTemp(t, "brief.yaml", brief)
 	capture := writeTemp(t, "a.csv", smallCapture)
 	for line, want := range map[string]int{
@@ -312,17 +308,10 @@ func TestLostOutput(t *testing.T) {
 		"frames --json " + capture: exitFailed, "harness": exitFailed, "completion bash": exitFailed,
 		"nonsense --json": exitUsage,
 	} {
-		cmd := exec.Command(self, strings.Fields(line)...)
-		cmd.Env = append(os.Environ(), envMain+"=1", assets.EnvCache+"="+t.TempDir())
-		cmd.Stdout = full
-		notes, err := cmd.StderrPipe()
-		must(t, err)
-		must(t, cmd.Start())
-		text, _ := io.ReadAll(notes)
-		_ = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != want || want == exitFailed &&
-			!strings.Contains(string(text), "no space left") {
-			t.Errorf("%s: exit code %d, want %d: %s", line, code, want, text)
+		c.err.Reset()
+		code := run(t.Context(), strings.Fields(line), newApp(strings.NewReader(""), full, &c.err))
+		if code != want || want == exitFailed && !strings.Contains(c.err.String(), "no space left") {
+			t.Errorf("%s: exit code %d, want %d: %s", line, code, want, &c.err)
 		}
 	}
 }
