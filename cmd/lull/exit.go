@@ -91,8 +91,8 @@ func hintOf(err error) string {
 
 // ownPackage finds the names of our packages before what they say. They tell a
 // developer where an error comes from, and a user nothing.
-var ownPackage = regexp.MustCompile(`(^|\n|: )(?:assets|bench|demo|frames|harness|llamacpp|llm|load|local|metrics|` +
-	`npc|scheduler|scripted|speculative): `)
+var ownPackage = regexp.MustCompile(`(^|\n|: )(?:assets|bench|calibrate|convert|demo|frames|gbnf|harness|llamacpp|` +
+	`llm|load|local|metrics|npc|predict|probe|rag|remote|scheduler|scripted|speculative): `)
 
 // plain is the text of an error for people: its causes, without packages.
 func plain(err error) string { return plainText(err.Error()) }
