@@ -50,9 +50,20 @@ var definitions = []metrics.Definition{
 			"the reply and its predecessors, in the prompt, in rejected drafts, and from a draft model.",
 	}, {
 		Name: "contention", Unit: "ratio", Source: "SERENO",
-		Text: "(T - T0)/T0 of single layers of decode batches, T0 being the median without a game for the same " +
-			"width and threads (else the fastest twentieth of the run). Layers that were preempted do not " +
-			"count. Null where the policy has no layer gate.",
+		Text: "(T - T0)/T0 of groups of layers, T0 being what the same layers take at rest, for the same width, " +
+			"threads and length of the conversation (else the fastest twentieth of the run). Layers that were " +
+			"preempted and the output head do not count. Null where the policy has no layer gate.",
+	}, {
+		Name: "score_over_time", Unit: "ratio by time", Source: "lull",
+		Text: "The same for each second or more of the run: the mean of the middle half, with n groups; and what " +
+			"the contention loop decided then, how much memory the load read and how many frames were late.",
+	}, {
+		Name: "preemptions", Unit: "count", Source: "SERENO",
+		Text: "How often the contention loop dropped the draft model, and how many drafts were stopped in the " +
+			"middle; share is that of the frames without the draft model.",
+	}, {
+		Name: "memory_reasons", Unit: "fraction of frames", Source: "lull",
+		Text: "Which rule of the contention loop decided. Empty for policies without it.",
 	}, {
 		Name: "reasons", Unit: "fraction of frames", Source: "lull",
 		Text: "Which rule of the scheduler decided. Empty for policies without it.",

@@ -50,8 +50,7 @@ func idleScenario(s *Scenario, length float64) *Scenario {
 }
 
 // playIdle measures how fast the model is where nobody needs the machine: the
-// best of the settings is what a policy can reach at most. Layer times of the
-// pools are what contention is compared with.
+// best of the settings is what a policy can reach at most.
 func (h *harness) playIdle(ctx context.Context) error {
 	s := idleScenario(h.o.Scenario, h.idle.Seconds())
 	h.report.Setting.IdleSeconds = h.idle.Seconds()
@@ -69,7 +68,6 @@ func (h *harness) playIdle(ctx context.Context) error {
 			return nil
 		}
 		h.remember(rec.info)
-		h.base.add(rec.works)
 		run, err := newRun(rec, contextOf{policy: p.Name, cores: runtime.NumCPU()})
 		if err != nil {
 			return err
@@ -80,5 +78,21 @@ func (h *harness) playIdle(ctx context.Context) error {
 			h.report.IdleRate = &rate
 		}
 	}
-	return nil
+	return h.learnBaselines(ctx)
+}
+
+// learnBaselines opens lull once for what it knows of layers at rest: all
+// policies are measured by that.
+func (h *harness) learnBaselines(ctx context.Context) error {
+	cfg := h.o.Model
+	cfg.Spec, cfg.Clock = local.DefaultSpec(), h.clock
+	rt, err := h.o.Open(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("harness: times of layers at rest: %w", err)
+	}
+	h.base = rt.Baselines()
+	if len(h.base.Rows) == 0 {
+		h.report.note("what layers take at rest is not known: contention is relative to each run's fastest layers")
+	}
+	return rt.Close()
 }

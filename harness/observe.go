@@ -18,73 +18,105 @@ type workRecord struct {
 	start, end, waited int64
 	stage              llm.Stage
 	generated          int32
+	stopped            bool
 }
 
-// layerKey tells what layer times may be compared.
-type layerKey struct{ width, threads int16 }
+// layerRecord is one group of layers that was not preempted.
+type layerRecord struct {
+	at                          int64 // end of its batch
+	ns                          float32
+	past                        int32
+	first, last, width, threads int16
+	draft                       bool
+}
 
 // observer keeps what the engine did. observe runs on the worker's thread; the
 // rest is read when the worker has ended.
 type observer struct {
 	works  []workRecord
-	layers map[layerKey][]float32 // ns of one layer of a decode
-	kept   int
+	layers []layerRecord
 }
 
-func newObserver() *observer {
-	return &observer{works: make([]workRecord, 0, 1<<16), layers: map[layerKey][]float32{}}
-}
+func newObserver() *observer { return &observer{works: make([]workRecord, 0, 1<<16)} }
 
 func (o *observer) observe(w llm.Work) {
 	if w.Stage == llm.Idle {
 		return
 	}
-	o.works = append(o.works, workRecord{w.Start, w.End, int64(w.Waited), w.Stage, int32(w.Generated)})
-	if w.Stage != llm.Decode || o.kept >= maxLayerSamples {
+	o.works = append(o.works,
+		workRecord{w.Start, w.End, int64(w.Waited), w.Stage, int32(w.Generated), w.Stopped})
+	if w.Stage == llm.Prefill {
 		return
 	}
 	for i := range w.Samples {
 		s := &w.Samples[i]
-		n := s.Last - s.First + 1
-		if s.Switched || n < 1 || s.Duration <= 0 {
+		if s.Switched || s.Last < s.First || s.Duration <= 0 || len(o.layers) >= maxLayerSamples {
 			continue
 		}
-		key := layerKey{s.Width, s.Threads}
-		o.layers[key] = append(o.layers[key], float32(float64(s.Duration)/float64(n)))
-		o.kept++
+		o.layers = append(o.layers, layerRecord{
+			at: w.End, ns: float32(s.Duration), past: int32(w.Past),
+			first: s.First, last: s.Last, width: s.Width, threads: s.Threads, draft: w.Stage == llm.Draft,
+		})
 	}
 }
 
-// baselines are the median times of a layer while nothing else ran.
-type baselines map[layerKey]float64
-
-func (b baselines) add(o *observer) {
-	for key, xs := range o.layers {
-		if median := quantile32(xs, 0.5); median > 0 {
-			b[key] = median
+// stopped counts the drafts that were stopped in the middle.
+func (o *observer) stopped(begin, end int64) (n int) {
+	for _, w := range o.works {
+		if w.stage == llm.Draft && w.stopped && w.end >= begin && w.start <= end {
+			n++
 		}
 	}
+	return n
 }
 
-// contention is SERENO's score (T - T0)/T0 of the decode's layers. T0 is the
-// median without a game, of the same width and threads; where that was not
-// measured, the run's own fastest twentieth stands for it.
-func (o *observer) contention(b baselines) (scores []float64) {
-	for key, xs := range o.layers {
-		base := b[key]
-		if base == 0 {
-			base = quantile32(xs, 0.05)
-		}
-		if base <= 0 {
-			continue
-		}
-		for _, x := range xs {
-			scores = append(scores, float64(x)/base-1)
+// layerKey tells what layer times may be compared where no baseline is known.
+type layerKey struct {
+	width, threads, layers int16
+	draft                  bool
+}
+
+// scoredLayer is a group of layers with its contention.
+type scoredLayer struct {
+	at int64
+	cs float64
+}
+
+// contention is SERENO's score (T - T0)/T0 of each group of layers. T0 is what
+// the same layers take undisturbed; where that was not measured, the run's own
+// fastest twentieth of groups of this size stands for it.
+func (o *observer) contention(b scheduler.Baselines) []scoredLayer {
+	scores := make([]scoredLayer, 0, len(o.layers))
+	for i := range o.layers {
+		r := &o.layers[i]
+		base, ok := b.Base(scheduler.LayerSample{
+			Draft: r.draft, First: int(r.first), Last: int(r.last), Width: int(r.width), Threads: int(r.threads),
+			Past: int(r.past),
+		})
+		if ok {
+			scores = append(scores, scoredLayer{r.at, float64(r.ns)/float64(base) - 1})
 		}
 	}
-	slices.Sort(scores)
+	if len(scores) > 0 {
+		return scores
+	}
+	by := map[layerKey][]float32{}
+	for i := range o.layers {
+		r := &o.layers[i]
+		by[r.key()] = append(by[r.key()], r.ns)
+	}
+	fastest := map[layerKey]float64{}
+	for key, xs := range by {
+		fastest[key] = quantile32(xs, 0.05)
+	}
+	for i := range o.layers {
+		r := &o.layers[i]
+		scores = append(scores, scoredLayer{r.at, float64(r.ns)/fastest[r.key()] - 1})
+	}
 	return scores
 }
+
+func (r *layerRecord) key() layerKey { return layerKey{r.width, r.threads, r.last - r.first, r.draft} }
 
 func quantile32(xs []float32, p float64) float64 {
 	if len(xs) == 0 {

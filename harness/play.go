@@ -13,6 +13,7 @@ import (
 	"github.com/lull-npc/lull/harness/metrics"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
+	"github.com/lull-npc/lull/scheduler"
 )
 
 const (
@@ -138,7 +139,7 @@ type harness struct {
 	o        Options
 	timeline *timeline
 	report   *Report
-	base     baselines
+	base     scheduler.Baselines
 	clock    llm.Clock
 	stop     atomic.Bool
 	csv      *frameWriter
@@ -164,7 +165,7 @@ func newHarness(o Options) (*harness, error) {
 	if o.Open == nil {
 		o.Open = local.Open
 	}
-	h := &harness{o: o, base: baselines{}, clock: llm.NewClock()}
+	h := &harness{o: o, clock: llm.NewClock()}
 	t, notes, err := newTimeline(o.Scenario, o.Seed)
 	if err != nil {
 		return nil, err

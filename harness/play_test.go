@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -465,25 +466,74 @@ func TestSpend(t *testing.T) {
 func TestContention(t *testing.T) {
 	o := newObserver()
 	for i := range 100 {
-		o.observe(llm.Work{Stage: llm.Decode, Samples: []llm.LayerSample{
-			{First: 0, Last: 1, Width: 1, Threads: 2, Duration: 200 * time.Microsecond},
+		o.observe(llm.Work{Stage: llm.Decode, End: int64(i), Past: 10, Samples: []llm.LayerSample{
+			{First: 0, Last: 1, Width: 1, Threads: 2, Duration: 240 * time.Microsecond},
 			{First: 2, Last: 2, Width: 1, Threads: 2, Duration: 150 * time.Microsecond},
 			{First: 3, Last: 3, Width: 1, Threads: 2, Duration: time.Second, Switched: true},
 			{First: 4, Last: 4, Width: 1, Threads: int16(1 + i%2), Duration: 0},
+			{First: 5, Last: 5, Width: 1, Threads: 2, Duration: time.Millisecond}, // the head
 		}})
 	}
 	o.observe(llm.Work{Stage: llm.Prefill, Samples: []llm.LayerSample{{Duration: time.Hour}}})
 	o.observe(llm.Work{Stage: llm.Idle})
-	if len(o.works) != 101 {
-		t.Errorf("%d steps", len(o.works))
+	o.observe(llm.Work{Stage: llm.Draft, Start: 40, End: 50, Stopped: true})
+	if len(o.works) != 102 || o.stopped(0, 60) != 1 || o.stopped(60, 90) != 0 {
+		t.Errorf("%d steps, %d drafts stopped", len(o.works), o.stopped(0, 60))
 	}
-	scores := o.contention(baselines{{1, 2}: 100e3})
-	if len(scores) != 200 || math.Abs(scores[0]) > 1e-6 || math.Abs(scores[199]-0.5) > 1e-6 {
-		t.Errorf("%d scores from %v to %v", len(scores), scores[0], scores[len(scores)-1])
+	row := scheduler.BaselineRow{Width: 1, Threads: 2, Past: 10}
+	row.Layers = append(slices.Repeat([]time.Duration{100 * time.Microsecond}, 5), time.Millisecond)
+	base := scheduler.Baselines{Device: "CPU", Rows: []scheduler.BaselineRow{row}}
+	values := func(b scheduler.Baselines) (xs []float64) {
+		for _, s := range o.contention(b) {
+			xs = append(xs, s.cs)
+		}
+		slices.Sort(xs)
+		return xs
 	}
-	b := baselines{}
-	b.add(o)
-	if b[layerKey{1, 2}] < 100e3-1 || b[layerKey{1, 2}] > 150e3+1 {
-		t.Errorf("baselines %v", b)
+	if xs := values(base); len(xs) != 200 || math.Abs(xs[0]-0.2) > 1e-6 || math.Abs(xs[199]-0.5) > 1e-6 {
+		t.Errorf("%d scores from %v to %v", len(xs), xs[0], xs[len(xs)-1])
+	}
+	if xs := values(scheduler.Baselines{}); len(xs) != 300 || xs[0] != 0 {
+		t.Errorf("without baselines: %d scores from %v: want them relative to the fastest", len(xs), xs[0])
+	}
+}
+
+// Scores, pressure, sleep and preemptions by the second.
+func TestScoreOverTime(t *testing.T) {
+	rec := &recording{works: newObserver(), begin: 0, end: 3e9, steered: true}
+	for i := range 180 {
+		at := int64(i) * 1e9 / 60
+		d := scheduler.Decision{Memory: scheduler.ReasonContentionLow, VerifyWidth: 4}
+		took := 100 * time.Microsecond
+		if i >= 60 && i < 120 {
+			took = 130 * time.Microsecond
+			d.Memory, d.Preempted, d.Pressure, d.Sleep = scheduler.ReasonPreempt, true, 0.8, 2*time.Millisecond
+		}
+		f := frameRecord{Decision: d, Streamed: 1e8}
+		f.Start = time.Duration(at)
+		rec.frames = append(rec.frames, f)
+		if i < 120 {
+			rec.works.observe(llm.Work{Stage: llm.Decode, End: at, Samples: []llm.LayerSample{
+				{Width: 1, Threads: 1, Duration: took}}})
+		}
+	}
+	r := Run{MemoryReasons: map[string]float64{}}
+	row := scheduler.BaselineRow{Width: 1, Threads: 1, Layers: []time.Duration{1e5, 1e5}}
+	r.measureContention(rec, scheduler.Baselines{Rows: []scheduler.BaselineRow{row}})
+	if len(r.ScoreOverTime) != 3 || r.Preemptions.Decided != 1 || math.Abs(r.Preemptions.Share-1.0/3) > 1e-9 ||
+		math.Abs(r.MemoryReasons["preempt"]-1.0/3) > 1e-9 {
+		t.Fatalf("%+v", r)
+	}
+	for i, want := range []float64{0, 0.3} {
+		if p := r.ScoreOverTime[i]; p.Score == nil || math.Abs(*p.Score-want) > 1e-6 || p.N != 60 || p.Streamed != 6 ||
+			math.Abs(p.Dropped-float64(i)) > 1e-9 || math.Abs(p.SleepMs-2*float64(i)) > 1e-9 {
+			t.Errorf("second %d: %+v", i, p)
+		}
+	}
+	if p := r.ScoreOverTime[2]; p.Score != nil || p.N != 0 || p.Begin != 2 {
+		t.Errorf("second 2, without layers: %+v", p)
+	}
+	if got := sparks(r.ScoreOverTime); got != "▁▅·" {
+		t.Errorf("drawn as %q", got)
 	}
 }

@@ -50,7 +50,11 @@ func (p Policy) tuned(t Tuning) Policy {
 	}
 	spec := *p.Spec
 	if t.Preset != spec.Scheduler.Preset {
+		open := spec.Scheduler.StartOpenness
 		spec.Scheduler = spec.Scheduler.WithPreset(t.Preset)
+		if !spec.Scheduler.Features.Has(scheduler.FeatureFeedback) && open == 1 {
+			spec.Scheduler.StartOpenness = 1 // without the frame loop it is no start but a choice
+		}
 	}
 	p.Spec = &spec
 	p.without(t.Without)
@@ -76,6 +80,12 @@ func Policies() []Policy {
 	}
 	lull, silent := local.DefaultSpec(), local.DefaultSpec()
 	silent.Speculation = local.SpeculateOff
+	sereno := local.DefaultSpec()
+	sereno.LowPriority = false
+	sereno.Scheduler.Features = scheduler.ContentionOnly
+	sereno.Scheduler.StartOpenness = 1
+	serenoIdle := sereno
+	serenoIdle.LowPriority = true
 	fixed := plain(0)
 	fixed.Speculation = local.SpeculateFixed
 	list := []Policy{
@@ -87,6 +97,13 @@ func Policies() []Policy {
 		{"vanilla-1", "llama.cpp as it comes, with one thread", plain(1), false},
 		{"idle-1", "one thread that runs only where no other wants the core", engine(1, true, local.SteerNone), false},
 		{"idle-2", "two such threads on a pool that does not poll", engine(2, true, local.SteerNone), false},
+		{"sereno", "SERENO's loop alone: contention of memory moves drafts, verify width and sleeps; no windows, " +
+			"ordinary priority", &sereno, true},
+		{"sereno-idle", "the same at low priority", &serenoIdle, true},
+		{"chunk-sleep", "each batch whole, then a fixed rest of 8 ms; every core, no polling",
+			engine(0, false, local.SteerChunkSleep), false},
+		{"freq-limit", "half the speed: after each layer a rest as long as it took. On a CPU this duty cycle stands " +
+			"in for an NPU's lower clock", engine(0, false, local.SteerDuty), false},
 		{"window-1", "layers only between the end of the work and the deadline, one thread",
 			engine(1, false, local.SteerWindows), false},
 		{"window-2", "the same with two threads", engine(2, false, local.SteerWindows), false},

@@ -72,6 +72,10 @@ type Run struct {
 
 	Decisions *Decisions `json:"decisions"` // null without a controller
 
+	MemoryReasons map[string]float64 `json:"memory_reasons"` // of the contention loop, share of frames
+	Preemptions   Preemptions        `json:"preemptions"`
+	ScoreOverTime []ScorePoint       `json:"score_over_time"`
+
 	// SpeculationOff says why no token was guessed ahead; empty where some were.
 	SpeculationOff string `json:"speculation_off,omitempty"`
 
@@ -98,7 +102,7 @@ type contextOf struct {
 	policy string
 	repeat int
 	cores  int
-	base   baselines
+	base   scheduler.Baselines
 	idle   *float64 // tokens/s
 }
 
@@ -107,8 +111,9 @@ func newRun(rec *recording, c contextOf) (Run, error) {
 	r := Run{
 		Policy: c.policy, Repeat: c.repeat, Interrupted: rec.interrupted, Collections: rec.collections,
 		WarmUpFrames: rec.warmFrames, Embeddings: map[string]int{}, Acceptance: map[string]float64{},
-		Reasons: map[string]float64{}, Phases: map[string]PhaseRun{},
-		Asked: rec.talk.asked, Cancelled: rec.talk.cancelled, Failed: rec.talk.failed + rec.talk.refused,
+		Reasons: map[string]float64{}, Phases: map[string]PhaseRun{}, MemoryReasons: map[string]float64{},
+		ScoreOverTime: []ScorePoint{},
+		Asked:         rec.talk.asked, Cancelled: rec.talk.cancelled, Failed: rec.talk.failed + rec.talk.refused,
 		Replies: rec.talk.done,
 	}
 	if rec.talk.err != nil {
@@ -252,8 +257,7 @@ func (r *Run) measureModel(rec *recording, c contextOf) {
 		}
 	}
 	r.measureGuesses(rec.guessed[0], rec.guessed[1])
-	scores := rec.works.contention(c.base)
-	r.Contention = Scores{quantile(scores, 0.5), quantile(scores, 0.95)}
+	r.measureContention(rec, c.base)
 	if c.idle != nil && *c.idle > 0 {
 		share := r.TokensPerSecond / *c.idle
 		r.IdleRateShare = &share
@@ -298,6 +302,9 @@ type Decisions struct {
 	Threads       float64 `json:"threads_mean"` // granted
 	LayersPerStop float64 `json:"layers_per_stop_mean"`
 	PrefillChunk  float64 `json:"prefill_chunk_mean"`
+	VerifyWidth   float64 `json:"verify_width_mean"`
+	SleepMs       float64 `json:"sleep_ms_mean"` // between groups of layers, for memory's sake
+	Pressure      Pair50  `json:"pressure"`      // of the contention loop, [0,1]
 }
 
 // Pair50 is a median with the tenth below and above it.
@@ -317,7 +324,7 @@ func decisions(frames []frameRecord) *Decisions {
 		return nil
 	}
 	var out Decisions
-	var open, margin, window []float64
+	var open, margin, window, pressure []float64
 	for i := range frames {
 		f := &frames[i]
 		d := &f.Decision
@@ -327,8 +334,12 @@ func decisions(frames []frameRecord) *Decisions {
 		out.Threads += float64(d.Threads) / float64(len(frames))
 		out.LayersPerStop += float64(d.LayersPerStop) / float64(len(frames))
 		out.PrefillChunk += float64(d.PrefillChunk) / float64(len(frames))
+		out.VerifyWidth += float64(d.VerifyWidth) / float64(len(frames))
+		out.SleepMs += d.Sleep.Seconds() * 1e3 / float64(len(frames))
+		pressure = append(pressure, d.Pressure)
 	}
 	out.Openness, out.MarginMs, out.WindowMs = pair50(open), pair50(margin), pair50(window)
+	out.Pressure = pair50(pressure)
 	return &out
 }
 

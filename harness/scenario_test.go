@@ -12,7 +12,7 @@ import (
 )
 
 func TestShippedScenarios(t *testing.T) {
-	want := "capped cpu-bound-120 cpu-bound-60 idle light-app memory-stream over-budget tavern"
+	want := "capped cpu-bound-120 cpu-bound-60 idle light-app memory-stream-heavy memory-stream over-budget tavern"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("shipped: %s, want %s", got, want)
 	}
@@ -265,7 +265,9 @@ func TestTuning(t *testing.T) {
 		t.Fatal(err)
 	}
 	tuned := lull.tuned(without)
-	if tuned.Spec.LowPriority || fmt.Sprint(tuned.Spec.Scheduler.Features) != "threads,probe,feedback,bucket" ||
+	if tuned.Spec.LowPriority ||
+		fmt.Sprint(tuned.Spec.Scheduler.Features) != "threads,probe,feedback,bucket,"+
+			"contention,preempt,ngram,batching,sleep" ||
 		tuned.Spec.Scheduler.LateAllowance >= lull.Spec.Scheduler.LateAllowance {
 		t.Errorf("%+v", tuned.Spec)
 	}
@@ -275,8 +277,19 @@ func TestTuning(t *testing.T) {
 	if got := idle.tuned(without); got.Spec != idle.Spec {
 		t.Error("a fixed policy was tuned")
 	}
-	bucketless, _ := FindPolicy("lull-no-bucket")
-	if fmt.Sprint(bucketless.Spec.Scheduler.Features) != "window,lowprio,threads,probe,feedback" {
-		t.Errorf("%v", bucketless.Spec.Scheduler.Features)
+	for name, want := range map[string]string{
+		"lull-no-bucket": "window,lowprio,threads,probe,feedback,contention,preempt,ngram,batching,sleep",
+		"sereno":         "bucket,contention,preempt,ngram,batching,sleep",
+	} {
+		p, err := FindPolicy(name)
+		if err != nil || fmt.Sprint(p.Spec.Scheduler.Features) != want {
+			t.Errorf("%s: %v %v, want %s", name, err, p.Spec.Scheduler.Features, want)
+		}
+	}
+	sereno, _ := FindPolicy("sereno")
+	if s := sereno.tuned(without).Spec.Scheduler; s.StartOpenness != 1 ||
+		s.ContentionTarget >= sereno.Spec.Scheduler.ContentionTarget {
+		t.Errorf("sereno with preset ui-first: openness %v, target %v: want 1 and a lower target",
+			s.StartOpenness, s.ContentionTarget)
 	}
 }

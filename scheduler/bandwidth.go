@@ -81,9 +81,9 @@ type bandwidthIn struct {
 type bandwidthLoop struct {
 	pi          pi
 	pressure    float64
-	over, under int // scores in a row above the target, and calm ones
+	over, under int  // scores in a row above the target, and calm ones
+	model       bool // there is a draft model to preempt
 	preempted   bool
-	preemptions int
 	changed     Instant // of preempted
 	moved       bool
 	seen        Instant // At of the last score that was counted
@@ -99,6 +99,7 @@ type bandwidthLoop struct {
 
 func newBandwidthLoop(cfg *Config) bandwidthLoop {
 	b := bandwidthLoop{pi: pi{gain: bandwidthGain}, why: ReasonScoreMissing}
+	b.model = cfg.Features.Has(FeaturePreempt) && cfg.drafts(false) != cfg.drafts(true)
 	for w := calmWidth(cfg.MaxVerifyWidth); w < cfg.MaxVerifyWidth; w *= 2 {
 		b.levels++
 	}
@@ -213,7 +214,7 @@ func (b *bandwidthLoop) without(why Reason) Reason {
 // draft decides about preemption.
 func (b *bandwidthLoop) draft(in *bandwidthIn, dwell time.Duration) {
 	switch {
-	case in.selected && in.harmed && b.over >= preemptAfter:
+	case b.model && in.selected && in.harmed && b.over >= preemptAfter:
 		b.preempt(true, in.now)
 	case b.preempted && (b.under >= resumeAfter || !in.selected) && b.pressure <= 1-pressedAll &&
 		(!b.moved || in.now.Sub(b.changed) >= dwell):
@@ -224,7 +225,6 @@ func (b *bandwidthLoop) draft(in *bandwidthIn, dwell time.Duration) {
 func (b *bandwidthLoop) preempt(on bool, now Instant) {
 	if b.preempted != on {
 		b.preempted, b.changed, b.moved = on, now, true
-		b.preemptions += bit(on)
 	}
 }
 
@@ -242,7 +242,7 @@ func (b *bandwidthLoop) rebase(now Instant) {
 // batch, and the second sleeps; where it can't, all of it sleeps. narrow is the
 // frame loop's wish for short bursts, which wins.
 func (b *bandwidthLoop) aim(cfg *Config, d *Decision, now Instant, narrow bool) (conflict bool) {
-	d.Draft, d.Pressure = cfg.drafts(b.preempted), b.pressure
+	d.Draft, d.Preempted, d.Pressure = cfg.drafts(b.preempted), b.preempted, b.pressure
 	width, sleep := cfg.MaxVerifyWidth, b.pressure
 	if cfg.Features.Has(FeatureBatching|FeatureContention) && d.Draft != DraftOff && b.levels > 0 && b.any {
 		want := min(b.levels, int(2*b.pressure*float64(b.levels+1)))

@@ -61,6 +61,10 @@ const (
 var featureNames = [...]string{"window", "lowprio", "threads", "probe", "feedback", "bucket",
 	"contention", "preempt", "ngram", "batching", "sleep"}
 
+// ContentionOnly are the features of the contention loop with its floor, and
+// none of the frame loop.
+const ContentionOnly = memoryFeatures | FeatureBucket
+
 // memoryFeatures are those of the contention loop, frameFeatures of the frame
 // loop.
 const (

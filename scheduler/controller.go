@@ -600,6 +600,7 @@ func (c *Controller) uncontended(s *FrameSample) {
 	c.band.next(&bandwidthIn{off: true, now: s.End}, c.cfg.Dwell)
 	c.band.over, c.band.pi.integral = 0, 0
 	d.Draft, d.VerifyWidth, d.Sleep, d.Pressure = c.cfg.drafts(false), c.cfg.MaxVerifyWidth, 0, 0
+	d.Preempted = false
 	d.Contention, d.Memory = 0, ReasonPhaseFree
 	if d.Draft == DraftOff {
 		d.VerifyWidth = 1

@@ -159,6 +159,7 @@ type Decision struct {
 	Pause           time.Duration // GatePaced: rest after each group of layers
 	LayersPerStop   int           // layers between two looks at the gate; 0 is all of them
 	Draft           DraftMode
+	Preempted       bool          // memory is contended: the draft model is left out of Draft
 	VerifyWidth     int           // tokens in one verify batch; 1 without drafts
 	Sleep           time.Duration // rest between groups of layers for memory's sake, part of Pause or Margin; 0: none
 	PrefillChunk    int           // tokens in one prefill batch
