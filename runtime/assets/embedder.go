@@ -1,6 +1,9 @@
 package assets
 
-import "context"
+import (
+	"context"
+	"os"
+)
 
 // DefaultEmbedder is what memories are embedded with when nobody says else. It
 // is not among Defaults: a game without memories saves 83 MB of download.
@@ -13,6 +16,12 @@ func EnsureEmbedder(ctx context.Context, o Options, name, flag string) (Found, e
 	s, err := Open(o)
 	if err != nil {
 		return Found{}, err
+	}
+	// One that is to be converted stands for what is made of it.
+	if _, err := os.Stat(name); err != nil {
+		if a, ok := s.opts.Catalog.derivedFrom(name); ok && a.Kind == KindEmbedder {
+			name = a.Name
+		}
 	}
 	return s.ensure(ctx, KindEmbedder, func() (Found, error) {
 		if name == "" {

@@ -35,8 +35,8 @@ func TestEnsureEmbedder(t *testing.T) {
 		t.Errorf("offline without its source: %v, want %v", err, ErrOffline)
 	}
 	o.Offline = false
-	for range 2 {
-		found, err := EnsureEmbedder(t.Context(), o, "", "--embedder")
+	for _, name := range []string{"", "source", DefaultEmbedder} {
+		found, err := EnsureEmbedder(t.Context(), o, name, "--embedder")
 		must(t, err)
 		if found.Name != DefaultEmbedder || filepath.Base(found.Path) != "m.gguf" || calls != 1 {
 			t.Errorf("found %+v after %d conversions", found, calls)
