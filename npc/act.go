@@ -81,6 +81,13 @@ func (w *World) chosen(t *turn, e *llm.Event, now int64) {
 	}
 }
 
+// noteEntry is a note of what happened, as one line that a prompt may hold: a
+// call may quote what a model wrote.
+func noteEntry(text string) Entry {
+	clean, _ := CleanLine(text)
+	return Entry{Kind: EntryNote, Text: clean}
+}
+
 func readName(text string) (string, bool) {
 	fields, err := readCall(text)
 	if err != nil {
@@ -99,9 +106,9 @@ func (w *World) Accept(id TurnID, now int64) error {
 		return err
 	}
 	a := p.agent
-	a.add(Entry{Kind: EntryNote, Text: "You do it: " + p.action.String()})
+	a.add(noteEntry("You do it: " + p.action.String()))
 	seen := fmt.Sprintf("%s does this: %s", a.persona.Name, p.action)
-	a.scene.hears(Entry{Kind: EntryNote, Text: seen}, a)
+	a.scene.hears(noteEntry(seen), a)
 	for _, m := range a.scene.members {
 		w.remember(m, a.persona.Name, seen, now)
 	}
@@ -129,7 +136,7 @@ func (w *World) Refuse(id TurnID, reason string) error {
 	if err != nil {
 		return err
 	}
-	p.agent.add(Entry{Kind: EntryNote, Text: fmt.Sprintf("You try this: %s, but it fails: %s", p.action, clean)})
+	p.agent.add(noteEntry(fmt.Sprintf("You try this: %s, but it fails: %s", p.action, clean)))
 	return nil
 }
 
@@ -153,7 +160,7 @@ func (w *World) lapse(now int64) {
 			continue
 		}
 		w.pending = slices.Delete(w.pending, i, i+1)
-		p.agent.add(Entry{Kind: EntryNote, Text: fmt.Sprintf("You try this: %s, but nothing comes of it", p.action)})
+		p.agent.add(noteEntry(fmt.Sprintf("You try this: %s, but nothing comes of it", p.action)))
 		w.emit(Event{Kind: EventLapsed, Agent: p.agent.id, Turn: p.turn, Action: p.action,
 			Reason: fmt.Sprintf("no answer within %s", w.cfg.ActionTimeout)})
 	}

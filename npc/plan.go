@@ -30,11 +30,18 @@ type Entry struct {
 	Tokens  []llm.Token `json:"tokens,omitempty"`  // EntryOwn: as it was generated
 }
 
+// noteMemory is the Note.From of memories.
+const noteMemory = "memory"
+
+// maxKey bounds the key of a note, in bytes: a longer one is cut, which at worst
+// has two memories taken for one.
+const maxKey = 2 * MaxValue
+
 // Note is something that a character could be told now.
 type Note struct {
 	Key   string
 	Text  string
-	From  string  // where it comes from: "fact", "quest", "memory"
+	From  string  // where it comes from: "fact", "quest" or "memory"
 	Score float64 // of a memory: why it was recalled
 }
 
@@ -186,10 +193,10 @@ func (m *planner) choose() error {
 	m.notes = PlanPart{Name: "new notes", Budget: m.in.Budget.Notes}
 	for _, n := range m.in.Notes {
 		text, _ := CleanLine(n.Text)
-		if text == "" || m.known(n.Key, text) {
+		if text == "" || m.known(n.Key[:min(len(n.Key), maxKey)], text) || m.fresh(n) {
 			continue
 		}
-		e := Entry{Kind: EntryNote, Text: text, Key: n.Key}
+		e := Entry{Kind: EntryNote, Text: text, Key: n.Key[:min(len(n.Key), maxKey)]}
 		tokens, err := m.tokens(noteText(text) + "\n")
 		if err != nil {
 			return err
@@ -215,6 +222,14 @@ func (m *planner) known(key, text string) bool {
 		}
 	}
 	return false
+}
+
+// fresh reports whether a memory is of something that still stands in the
+// history.
+func (m *planner) fresh(n Note) bool {
+	return n.From == noteMemory && slices.ContainsFunc(m.in.History, func(e Entry) bool {
+		return e.Kind != EntryNote && strings.Contains(n.Text, e.Text)
+	})
 }
 
 // fit drops the oldest exchanges until the rest is short enough.

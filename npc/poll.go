@@ -190,7 +190,7 @@ func (w *World) speak(t *turn, pieces []Spoken) {
 func (w *World) conclude(t *turn, e *llm.Event, now int64) {
 	t.record.Usage = e.Usage
 	switch {
-	case t.agent.removed:
+	case t.agent.removed || t.lost:
 	case t.kind == turnChoose:
 		w.chosen(t, e, now)
 	case t.kind == turnSummary:
@@ -217,7 +217,7 @@ func (w *World) spoken(t *turn, e *llm.Event, now int64) {
 		}
 	}
 	if t.abandoned {
-		tail = " —"
+		text, tail = t.speech.Heard(), " —"
 	}
 	w.conserve(t, e, text, tail, now)
 	if !t.abandoned {

@@ -44,7 +44,7 @@ func (w *World) prepare(j *job) {
 		j.recalled, j.lost = w.cfg.Memory.Recall(j.query)
 		for _, r := range j.recalled {
 			j.in.Notes = append(j.in.Notes, Note{Key: "memory " + r.ID, Text: "You remember: " + r.Text,
-				From: "memory", Score: r.Score})
+				From: noteMemory, Score: r.Score})
 		}
 	}
 	j.plan, j.err = MakePlan(w.cfg.Model, j.in)
@@ -222,16 +222,16 @@ func (w *World) startSpeech(t *turn) {
 			cfg.Others = append(cfg.Others, m.persona.Name)
 		}
 	}
-	cfg.Before = a.saidBefore()
 	cfg.Enough = func(sentence string) bool { return w.enough(t, sentence) }
-	t.speech = NewSpeech(cfg)
-	if b := a.broken; t.kind == turnResume && b != nil {
-		t.resumed = b.raw
-		t.speech.Add(nil, t.resumed)
-		t.before = len(t.speech.Text())
+	b := a.broken
+	if t.kind == turnResume && b != nil { // it comes back as a whole
+		t.resumed, t.mark, a.broken = b.raw, b.at, nil
 		a.entries = slices.Delete(a.entries, b.at, b.at+1)
-		t.mark, a.broken = b.at, nil
 	}
+	cfg.Before = a.saidBefore()
+	t.speech = NewSpeech(cfg)
+	t.speech.Add(nil, t.resumed)
+	t.before = len(t.speech.Text())
 }
 
 // enough counts a whole sentence, and reports whether another one would hardly

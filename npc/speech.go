@@ -56,7 +56,7 @@ type SpeechConfig struct {
 	Name     string   // the speaker: "Name:" at the start of a line is left out
 	Others   []string // who else is heard: "Other:" at the start of a line ends the speech
 	Emotions []string // declared: "[joy]" becomes an event
-	Before   []string // sentences said in earlier replies that it should not say again
+	Before   []string // sentences of earlier replies: one is left out, two in a row are told again
 
 	// Enough is asked after each sentence whether that was enough; nil never is.
 	Enough func(sentence string) bool
@@ -80,21 +80,22 @@ type Speech struct {
 	start   bool   // at the start of a line
 	gap     bool   // a tag was taken out: the blanks after it go too
 
-	text     []byte // what is said
-	at       []int  // for each byte of text, where in raw the character ends
-	given    int    // of text, in deltas
-	from     int    // of text, where the sentence begins
-	whole    int    // of text, the end of the last whole sentence
-	cutter   Sentences
-	base     int      // bytes of text before what cutter counts
-	said     []string // normal forms of the sentences of this speech
-	before   []string // and of those of earlier ones
-	dropped  string   // the first sentence left out because it was said before
-	altered  bool     // text can't be found in raw as one stretch
-	words    []wordAt
-	same     int
-	lastRune rune
-	end      SpeechEnd
+	text      []byte // what is said
+	at        []int  // for each byte of text, where in raw the character ends
+	given     int    // of text, in deltas
+	from      int    // of text, where the sentence begins
+	whole     int    // of text, the end of the last whole sentence
+	cutter    Sentences
+	base      int      // bytes of text before what cutter counts
+	said      []string // normal forms of the sentences of this speech
+	before    []string // and of those of earlier ones
+	dropped   string   // the sentence left out last because it was said before
+	droppedAt int      // how many sentences were said then
+	altered   bool     // text can't be found in raw as one stretch
+	words     []wordAt
+	same      int
+	lastRune  rune
+	end       SpeechEnd
 }
 
 type wordAt struct {
@@ -161,6 +162,9 @@ func (s *Speech) Ended() SpeechEnd { return s.end }
 
 // Text is what was said so far, held back or not.
 func (s *Speech) Text() string { return string(bytes.TrimRightFunc(s.text, unicode.IsSpace)) }
+
+// Heard is what was said so far and given out in deltas.
+func (s *Speech) Heard() string { return string(s.text[:s.given]) }
 
 // Whole is what was said in whole sentences.
 func (s *Speech) Whole() string { return string(s.text[:s.whole]) }
@@ -248,18 +252,20 @@ func (s *Speech) act(t tag) {
 		s.inside, s.gap, s.altered = false, true, true
 	case emotionTag:
 		if s.cutter.phase != inSentence { // what a mark ended, a tag ends for sure
-			s.pause()
+			if s.pause(); s.end != SpeechOpen {
+				return
+			}
 		}
 		s.giveOut(s.ready())
 		name := string(s.pending[1:slices.Index(s.pending, ']')])
 		for _, e := range s.cfg.Emotions {
-			if s.end == SpeechOpen && strings.EqualFold(e, name) {
+			if strings.EqualFold(e, name) {
 				s.out = append(s.out, Spoken{SpokenEmotion, e})
 			}
 		}
 		s.gap = true
 	case ownName:
-		s.gap, s.altered, s.start = true, true, false
+		s.gap, s.altered = true, true // and the line still begins: another name may follow
 	case otherName:
 		s.stop(SpeechVoice)
 	}
@@ -339,14 +345,12 @@ func (s *Speech) finish(sentence string, end, taken int) {
 		return
 	}
 	if len(key) >= minRepeat && slices.Contains(s.before, key) {
-		if s.dropped == "" {
-			s.dropped = sentence
+		if s.dropped != "" && len(s.said) == s.droppedAt && key != normal(s.dropped) {
+			end += s.retell()
+		} else {
+			s.leaveOut(sentence, taken)
+			return
 		}
-		s.text, s.at = s.text[:s.from], s.at[:s.from]
-		s.base = len(s.text) - taken
-		s.altered = true
-		s.words = s.words[:0]
-		return
 	}
 	s.said = append(s.said, key)
 	s.giveOut(end)
@@ -356,6 +360,29 @@ func (s *Speech) finish(sentence string, end, taken int) {
 		s.text, s.at = s.text[:s.whole], s.at[:s.whole]
 		s.stop(SpeechEnough)
 	}
+}
+
+// leaveOut takes a sentence back that was said in an earlier reply.
+func (s *Speech) leaveOut(sentence string, taken int) {
+	s.dropped, s.droppedAt = sentence, len(s.said)
+	s.text, s.at = s.text[:s.from], s.at[:s.from]
+	s.base = len(s.text) - taken
+	s.altered = true
+	s.words = s.words[:0]
+}
+
+// retell puts the sentence that was left out back, because a second one follows
+// that was said before too: that is no slip but the same told again. It returns
+// how many bytes that put in.
+func (s *Speech) retell() int {
+	insert := s.dropped + " "
+	s.text = slices.Insert(s.text, s.from, []byte(insert)...)
+	s.at = slices.Insert(s.at, s.from, make([]int, len(insert))...)
+	s.base += len(insert)
+	s.giveOut(s.from + len(s.dropped))
+	s.out = append(s.out, Spoken{SpokenSentence, s.dropped})
+	s.dropped, s.before = "", nil
+	return len(insert)
 }
 
 // ready is how much of text may be given out: not a sentence that so far is the

@@ -9,7 +9,7 @@ import (
 )
 
 var annSpeaks = SpeechConfig{Name: "Ann", Others: []string{"Odo", "Player"}, Emotions: []string{"joy", "anger"},
-	Before: []string{"The gate shuts at nine.", "Halt!"}}
+	Before: []string{"The gate shuts at nine.", "Nobody passes here at night.", "Halt!"}}
 
 // hear gives a speech its text in pieces and returns what came of it, with
 // neighbours of one kind joined.
@@ -49,6 +49,8 @@ func TestSpeechGolden(t *testing.T) {
 		"No. No. No. I said no.",
 		"Halt! The gate shuts at nine. Go home.",
 		"The gate shuts at nine.",
+		"The gate shuts at nine. Nobody passes here at night. Go home.",
+		"The gate shuts at nine. Hm. Nobody passes here at night.",
 		"The gate shuts at night. Go.",
 		"go go go go go go go go go go",
 		"All is well. to the king and to the king and to the king and to the king and to the king",
@@ -76,7 +78,8 @@ func TestSpeechGolden(t *testing.T) {
 func TestSpeechProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.SampledFrom([]string{"<think>", "</think>", "[joy]", "[anger", "]", "Ann:", "Odo:", "\n", " ", "Go", "Go on now, you. ",
-			"The gate shuts at nine. ", ". ", "! ", "日本。", "<", "[", "A", strings.Repeat("la ", 8)})
+			"The gate shuts at nine. ", "Nobody passes here at night. ",
+			". ", "! ", "日本。", "<", "[", "A", strings.Repeat("la ", 8)})
 		parts := rapid.SliceOfN(piece, 0, 30).Draw(t, "pieces")
 		text := strings.Join(parts, "")
 		whole, s := hear(annSpeaks, text)

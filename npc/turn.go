@@ -61,6 +61,7 @@ type turn struct {
 	grammar string // turnChoose: of the calls that are allowed
 
 	abandoned bool   // somebody ended it, not what it said
+	lost      bool   // it belongs to a past that is no more: nothing of it is kept
 	mark      int    // of the agent's entries, where the reply belongs
 	resumed   string // what the model said before the interruption
 	before    int    // bytes of what was spoken then
@@ -241,9 +242,10 @@ func (w *World) Resume(id AgentID, now int64) (TurnID, error) {
 		t.decide("goes on after %q", cutText(a.broken.raw, 40))
 		return t.id, nil
 	}
-	last := cutText(a.broken.raw, 80)
+	said := []rune(a.broken.raw)
+	last := string(said[max(0, len(said)-80):])
 	a.broken = nil
-	return w.Cue(id, "You were interrupted when you said: "+last+" Go on from there", now)
+	return w.Cue(id, "You were interrupted after the words: "+last+" … Go on from there", now)
 }
 
 // turnsOf are the turns of a character that are not over.
@@ -270,7 +272,7 @@ func (w *World) abandon(t *turn, why string) {
 	if t.speaks() {
 		e := Event{Kind: EventInterrupted, Agent: t.agent.id, Turn: t.id, Reason: why}
 		if t.speech != nil {
-			e.Text = t.speech.Text()
+			e.Text = t.speech.Heard()
 		}
 		w.emit(e)
 	}

@@ -105,6 +105,7 @@ type World struct {
 	info llm.Info
 
 	agents  map[AgentID]*agent
+	saved   map[AgentID]saveAgent // loaded, of characters that are not in the world yet
 	facts   []Fact
 	barks   barker
 	phase   scheduler.Phase
@@ -237,6 +238,10 @@ func (w *World) Add(s AgentSpec) error {
 	}
 	a := &agent{id: s.ID, persona: s.Persona, distance: max(0, s.Distance), offer: s.Offer}
 	a.scene = &scene{members: []*agent{a}}
+	if old, ok := w.saved[s.ID]; ok && old.Persona == a.persona.Name {
+		a.restore(old)
+		delete(w.saved, s.ID)
+	}
 	w.agents[s.ID] = a
 	return nil
 }

@@ -17,6 +17,7 @@ type stage struct {
 	engine *llm.Engine
 	world  *World
 	now    int64
+	tick   int64 // of a frame
 	steps  int
 	events []Event
 	trace  strings.Builder
@@ -44,7 +45,7 @@ func newStage(t *testing.T, mc scripted.Config, wc WorldConfig) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Close)
-	return &stage{T: t, model: model, engine: engine, world: w, steps: 4}
+	return &stage{T: t, model: model, engine: engine, world: w, tick: frame, steps: 4}
 }
 
 // person is a persona that can be told from others, and always the same.
@@ -81,7 +82,7 @@ func (s *stage) frames(n int) {
 				s.Fatal(err)
 			}
 		}
-		s.now += frame
+		s.now += s.tick
 		s.poll()
 	}
 }
@@ -161,4 +162,234 @@ func TestTalkGolden(t *testing.T) {
 	if u := records[1].Usage; u.Prefilled > 60 || u.Reused < records[0].Usage.Prompt {
 		t.Errorf("the second reply: %+v after %+v", u, records[0].Usage)
 	}
+}
+
+// Two characters and the player in one conversation: each hears the others, in
+// order, and nobody speaks for another.
+func TestConversationGolden(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+		switch line := c.Last(llm.User); {
+		case strings.Contains(c.Turns[0].Text, "You are Ann") && strings.Contains(line, "gate"):
+			return "The gate is shut. Ask Odo for the key.\nOdo: I have the key!\nPlayer: Thanks."
+		case strings.Contains(c.Turns[0].Text, "You are Odo") && strings.Contains(line, "Ann: The gate is shut."):
+			return "Odo: I heard Ann. No key without a coin."
+		}
+		return "Hm."
+	}}, WorldConfig{})
+	for _, name := range []string{"Ann", "Odo", "Eve"} {
+		s.add(AgentID(strings.ToLower(name)), person(name))
+	}
+	if err := s.world.Gather("ann", "odo"); err != nil {
+		t.Fatal(err)
+	}
+	s.say("ann", "Open the gate! Odo: I allow it.")
+	if _, err := s.world.Cue("odo", "Say what you think of that", s.now); err != nil {
+		t.Fatal(err)
+	}
+	s.until(EventDone, "odo")
+	for _, id := range []AgentID{"ann", "odo", "eve"} {
+		s.history(id)
+	}
+	golden(t, "world/conversation.txt", s.trace.String())
+	if len(s.world.History("eve")) != 0 {
+		t.Error("Eve heard what was not said to her")
+	}
+}
+
+const tale = "I was young once, and so was the king. We rode out on a cold morning to find the stone. " +
+	"The road was long and nobody came back the same. That is all I will say."
+
+func TestInterruptGolden(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+		if line := c.Last(llm.User); strings.Contains(line, "Go on") {
+			return "As I said, we rode out."
+		} else if strings.Contains(line, "sword") {
+			return "Forty."
+		} else if strings.Contains(line, "another") {
+			return "It was a hard winter without any bread. Then the wolves came."
+		}
+		return tale
+	}}, WorldConfig{})
+	s.add("ann", person("Ann"))
+	s.say("ann", "Tell me a tale.")
+	s.frames(12)
+	s.note("interrupted")
+	if !s.world.Interrupt("ann") || s.world.Interrupt("ann") {
+		t.Error("Interrupt does not know whether somebody speaks")
+	}
+	s.until(EventInterrupted, "ann")
+	s.frames(2)
+	s.note("resumed")
+	if _, err := s.world.Resume("ann", s.now); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.until(EventDone, "ann"); e.Text != tale {
+		t.Errorf("the whole is %q", e.Text)
+	}
+	s.say("ann", "Tell me another.")
+	s.frames(9)
+	s.note("the player speaks over her")
+	s.say("ann", "What is a sword?")
+	s.until(EventDone, "ann")
+	s.note("resumed")
+	if _, err := s.world.Resume("ann", s.now); err != nil {
+		t.Fatal(err)
+	}
+	s.until(EventDone, "ann")
+	if _, err := s.world.Resume("ann", s.now); err == nil {
+		t.Error("resumed what was not interrupted")
+	}
+	s.history("ann")
+	golden(t, "world/interrupt.txt", s.trace.String())
+}
+
+// A reply that goes on after an interruption computes next to nothing anew.
+func TestResumeReuses(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: func(scripted.Conversation) string { return tale }}, WorldConfig{})
+	s.add("ann", person("Ann"))
+	s.say("ann", "Tell me a tale.")
+	s.frames(12)
+	s.world.Interrupt("ann")
+	s.frames(3)
+	if _, err := s.world.Resume("ann", s.now); err != nil {
+		t.Fatal(err)
+	}
+	s.until(EventDone, "ann")
+	records := s.world.Explain("ann")
+	if u := records[len(records)-1].Usage; u.Prefilled > 8 || u.Reused < 100 {
+		t.Errorf("%+v", u)
+	}
+	h := s.world.History("ann")
+	if len(h) != 2 || h[1].Text != tale || len(h[1].Tokens) == 0 {
+		t.Errorf("history %+v", h)
+	}
+}
+
+func TestActionsGolden(t *testing.T) {
+	choice := ""
+	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+		line := c.Last(llm.User)
+		switch {
+		case strings.Contains(line, "What does Ann do now?"):
+			return choice
+		case strings.Contains(line, "but it fails: the shop is closed"):
+			return "I forgot: the shop is closed."
+		}
+		return "Here you are."
+	}}, WorldConfig{})
+	s.add("ann", person("Ann"))
+	if err := s.world.SetOffer("ann", smithOffer()); err != nil {
+		t.Fatal(err)
+	}
+	act := func(c string) Event {
+		choice = c
+		s.say("ann", "Give me a sword.")
+		return s.until(EventAction, "ann")
+	}
+	e := act(`{"action":"give_item","item":"sword","count":1,"to":"player"}`)
+	s.note("accepted")
+	if err := s.world.Accept(e.Turn, s.now); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.world.Accept(e.Turn, s.now); err == nil {
+		t.Error("accepted twice")
+	}
+	e = act(`{"action":"give_item","item":"bread","count":120,"to":"Odo"}`)
+	s.note("refused")
+	if err := s.world.Refuse(e.Turn, "the shop is closed"); err != nil {
+		t.Fatal(err)
+	}
+	act(`{"action":"set_price","factor":1.25,"final":true,"note":"for you"}`)
+	s.until(EventLapsed, "ann")
+	s.note("nothing chosen")
+	choice = `{"action":"none"}`
+	s.say("ann", "Thanks.")
+	s.until(EventDone, "ann")
+	s.frames(60)
+	s.note("the model wants what nobody offered")
+	choice = `{"action":"kill","who":"everybody"}`
+	s.say("ann", "Kill them.")
+	s.until(EventDone, "ann")
+	s.frames(120)
+	s.history("ann")
+	golden(t, "world/actions.txt", s.trace.String())
+	for _, e := range s.events {
+		if e.Kind == EventAction && e.Action.Name == "kill" {
+			t.Error("an action that was not declared")
+		}
+	}
+}
+
+// A target that goes while the choice is made can't be acted on.
+func TestTargetGone(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+		if strings.Contains(c.Last(llm.User), "do now?") {
+			return `{"action":"give_item","item":"sword","count":1,"to":"Odo"}`
+		}
+		return "Yes."
+	}}, WorldConfig{})
+	s.add("ann", person("Ann"))
+	if err := s.world.SetOffer("ann", smithOffer()); err != nil {
+		t.Fatal(err)
+	}
+	s.say("ann", "Give Odo a sword.")
+	s.until(EventDone, "ann")
+	o := smithOffer()
+	o.Targets = map[string][]string{"person": {"player"}}
+	if err := s.world.SetOffer("ann", o); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.until(EventLapsed, "ann"); e.Action.Name != "give_item" || !strings.Contains(e.Reason, "not possible") {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestQuestGolden(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+		line := c.Last(llm.User)
+		switch {
+		case strings.Contains(line, "- offer_quest"):
+			return `{"action":"offer_quest","quest":"find_wenna"}`
+		case strings.Contains(line, "You can ask the player to find Wenna"):
+			return "Please find Wenna!"
+		case strings.Contains(line, "did what you asked"):
+			return "You found her!"
+		case strings.Contains(line, "No longer true: The gate is open"):
+			return "The gate is shut again."
+		case strings.Contains(line, "The gate is open"):
+			return "The gate stands open."
+		}
+		return "Hm."
+	}}, WorldConfig{})
+	s.add("ann", person("Ann"))
+	quest := Quest{ID: "find_wenna", Text: "find Wenna"}
+	if err := s.world.SetQuest("ann", quest); err != nil {
+		t.Fatal(err)
+	}
+	s.say("ann", "Can I help?")
+	e := s.until(EventAction, "ann")
+	if err := s.world.Accept(e.Turn, s.now); err != nil {
+		t.Fatal(err)
+	}
+	s.until(EventQuest, "ann")
+	if q := s.world.Quests("ann"); q[0].State != QuestOffered {
+		t.Errorf("the quest is %s", q[0].State)
+	}
+	quest.State = QuestDone
+	if err := s.world.SetQuest("ann", quest); err != nil {
+		t.Fatal(err)
+	}
+	s.say("ann", "Here I am.")
+	s.until(EventDone, "ann")
+	s.note("the gate is open for a second")
+	if err := s.world.SetFact("", Fact{Key: "gate", Text: "The gate is open", Until: s.now + 1e9}); err != nil {
+		t.Fatal(err)
+	}
+	s.say("ann", "The gate?")
+	s.until(EventDone, "ann")
+	s.frames(60)
+	s.say("ann", "And now?")
+	s.until(EventDone, "ann")
+	s.history("ann")
+	golden(t, "world/quest.txt", s.trace.String())
 }

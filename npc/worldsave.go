@@ -1,0 +1,186 @@
+package npc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
+
+// WorldSaveVersion is the format that World.Save writes and Load reads.
+const WorldSaveVersion = 1
+
+// maxWorldSave bounds a save before it is parsed. A character that talked for
+// an hour takes some 100 KB.
+const maxWorldSave = 256 << 20
+
+// worldSave is a saved world. Keys may be added with a new version, never
+// renamed.
+type worldSave struct {
+	Lull   int         `json:"lull_world"`
+	Facts  []Fact      `json:"facts,omitempty"`
+	Agents []saveAgent `json:"agents"`
+}
+
+type saveAgent struct {
+	ID      AgentID `json:"id"`
+	Persona string  `json:"persona"`
+	Said    uint32  `json:"said"`
+	Summary string  `json:"summary,omitempty"`
+	Entries []Entry `json:"entries,omitempty"`
+	Facts   []Fact  `json:"facts,omitempty"`
+	Quests  []Quest `json:"quests,omitempty"`
+}
+
+// Save returns what the characters lived through, as JSON: histories,
+// summaries, facts and quests. A reply under way is not in it, and neither are
+// personas, offers and memories. Characters that were loaded and not added yet
+// are.
+func (w *World) Save() ([]byte, error) {
+	s := worldSave{Lull: WorldSaveVersion, Facts: w.facts, Agents: []saveAgent{}}
+	for _, id := range slices.Sorted(maps.Keys(w.agents)) {
+		a := w.agents[id]
+		if len(a.entries) == 0 && len(a.facts) == 0 && len(a.quests) == 0 && a.summary == "" {
+			continue
+		}
+		s.Agents = append(s.Agents, saveAgent{a.id, a.persona.Name, a.said, a.summary, a.entries, a.facts, a.quests})
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.saved)) {
+		s.Agents = append(s.Agents, w.saved[id])
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	return data, nil
+}
+
+// Load replaces what the characters lived through by what is saved. Turns under
+// way are abandoned and actions that wait are forgotten: they belong to another
+// past. Who is not in the world yet gets its past when it is added. Tokens of
+// another model do no harm. On error, which wraps ErrSave, nothing has changed.
+func (w *World) Load(data []byte) error {
+	if len(data) > maxWorldSave {
+		return fmt.Errorf("%w: %d bytes, want at most %d", ErrSave, len(data), maxWorldSave)
+	}
+	var s worldSave
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return fmt.Errorf("%w: byte %d: %w", ErrSave, d.InputOffset(), err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: byte %d: something follows the save", ErrSave, d.InputOffset())
+	}
+	if err := s.check(w); err != nil {
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	for _, list := range [][]*turn{slices.Clone(w.waiting), slices.Clone(w.active)} {
+		for _, t := range list {
+			w.abandon(t, "another past was loaded")
+			t.lost = true
+		}
+	}
+	w.pending, w.crowded, w.facts = nil, nil, s.Facts
+	w.saved = map[AgentID]saveAgent{}
+	for _, a := range w.agents {
+		a.restore(saveAgent{})
+	}
+	for _, old := range s.Agents {
+		if a := w.agents[old.ID]; a != nil {
+			a.restore(old)
+		} else {
+			w.saved[old.ID] = old
+		}
+	}
+	return nil
+}
+
+func (a *agent) restore(s saveAgent) {
+	a.said, a.summary, a.entries, a.facts, a.quests = s.Said, s.Summary, s.Entries, s.Facts, s.Quests
+	a.broken, a.records = nil, nil
+}
+
+func (s *worldSave) check(w *World) error {
+	if s.Lull != WorldSaveVersion {
+		return fmt.Errorf("format %d, want %d", s.Lull, WorldSaveVersion)
+	}
+	if len(s.Agents) > MaxAgents {
+		return fmt.Errorf("%d characters, want at most %d", len(s.Agents), MaxAgents)
+	}
+	if err := checkFacts(s.Facts); err != nil {
+		return err
+	}
+	seen := map[AgentID]bool{}
+	for _, a := range s.Agents {
+		if now := w.agents[a.ID]; seen[a.ID] || now != nil && now.persona.Name != a.Persona {
+			return fmt.Errorf("%s comes twice, or is of %q and is another in this world", a.ID, a.Persona)
+		}
+		seen[a.ID] = true
+		if err := a.check(); err != nil {
+			return fmt.Errorf("%s: %w", a.ID, err)
+		}
+	}
+	return nil
+}
+
+func (a saveAgent) check() error {
+	if len(a.Entries) > maxEntries || len(a.Quests) > MaxQuests {
+		return fmt.Errorf("%d entries, %d quests: want at most %d and %d", len(a.Entries), len(a.Quests), maxEntries, MaxQuests)
+	}
+	if clean, _ := CleanLine(a.Summary); clean != a.Summary {
+		return fmt.Errorf("the summary is none that Save writes")
+	}
+	if err := checkFacts(a.Facts); err != nil {
+		return err
+	}
+	for _, q := range a.Quests {
+		if err := q.check(); err != nil {
+			return err
+		}
+	}
+	for i, e := range a.Entries {
+		if err := e.check(); err != nil {
+			return fmt.Errorf("entry %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkFacts(facts []Fact) error {
+	if len(facts) > MaxFacts {
+		return fmt.Errorf("%d facts, want at most %d", len(facts), MaxFacts)
+	}
+	for _, f := range facts {
+		if err := f.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e Entry) check() error {
+	switch {
+	case e.Kind > EntryNote:
+		return fmt.Errorf("unknown kind %d", e.Kind)
+	case len(e.Text) > maxTurnBytes || len(e.Tokens) > 2*MaxReplyTokens:
+		return fmt.Errorf("%d bytes, %d tokens: want at most %d and %d", len(e.Text), len(e.Tokens), maxTurnBytes, 2*MaxReplyTokens)
+	case strings.TrimSpace(e.Text) == "" || !utf8.ValidString(e.Text):
+		return fmt.Errorf("no text")
+	case len(e.Key) > maxKey:
+		return fmt.Errorf("a key of %d bytes", len(e.Key))
+	}
+	if name, _ := CleanLine(e.Speaker); name != e.Speaker || utf8.RuneCountInString(name) > MaxName {
+		return fmt.Errorf("speaker %.60q is no name", e.Speaker)
+	}
+	if slices.ContainsFunc(e.Tokens, func(t llm.Token) bool { return t < 0 }) {
+		return fmt.Errorf("a negative token")
+	}
+	return nil
+}
