@@ -4,6 +4,7 @@ package main
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -I${SRCDIR}/../include
+#cgo linux LDFLAGS: -Wl,--wrap=sigaction
 #include "lull.h"
 #include "signals.h"
 #include "wait.h"
@@ -18,14 +19,8 @@ import (
 )
 
 func init() {
-	C.lull_signals_restore()
-	var once sync.Once
-	world.LibraryLoaded = func() { once.Do(func() { C.lull_exit_register() }) }
+	world.Settled = func() { C.lull_exit_register() }
 }
-
-// exitOnce registers the end of worlds at exit() for what happens before
-// llama.cpp is loaded.
-var exitOnce sync.Once
 
 // failures keeps the text of the last failure that named no world.
 var failures struct {
@@ -89,6 +84,9 @@ func truth(b bool) C.int32_t {
 	}
 	return 0
 }
+
+//export lullgo_touch
+func lullgo_touch() {}
 
 //export lullgo_destroy_begin
 func lullgo_destroy_begin(id C.lull_world_id) (result C.int32_t) {

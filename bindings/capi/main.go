@@ -16,10 +16,10 @@
 // # Signals
 //
 // Go takes over the handlers of several signals when it is loaded, which breaks
-// hosts with a garbage collector that stops threads by signals. So a
-// constructor that runs before Go saves what was there, and an init of Go puts
-// it back, but for two: SIGURG stays Go's, and SIGSEGV goes to a dispatcher that
-// gives faults inside this library to Go and all others to the host. While a
+// hosts with a garbage collector that stops threads by signals. So the linker
+// turns Go's sigaction into ours, which lets two through while Go is loaded:
+// SIGURG, which Go needs for itself, and SIGSEGV, where a dispatcher gives
+// faults inside this library to Go and all others to the host. While a
 // thread of the host runs Go, and on every thread that Go starts, asynchronous
 // signals are blocked: a handler of the host must never run on Go's small
 // stacks. That costs under a microsecond a call.

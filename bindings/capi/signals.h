@@ -18,9 +18,6 @@ typedef struct lull_signal_mask {
 void lull_signals_enter(lull_signal_mask *mask);
 void lull_signals_leave(const lull_signal_mask *mask);
 
-/* Once, from Go's init: gives the host back what Go took. */
-void lull_signals_restore(void);
-
 /* After llama.cpp was loaded: has open worlds ended at exit(). */
 void lull_exit_register(void);
 

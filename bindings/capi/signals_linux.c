@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "signals.h"
+#include "wait.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -9,15 +10,14 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* Dispositions before Go's init. 0 is none: it was not saved. */
-static struct sigaction before[NSIG];
-static unsigned char saved[NSIG];
-
 /* The executable pages of this library. */
 static uintptr_t text_begin, text_end;
 
 /* This is a shared library, not a Go program that holds the package. */
 static int shared;
+
+/* Go's constructor is running, or is about to. */
+static int loading;
 
 static struct sigaction go_fault;
 static struct sigaction host_fault;
@@ -27,7 +27,22 @@ static sigset_t loader_mask;
 /* What Go needs on its threads, and what the processor raises: never blocked. */
 static const int kept_open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGURG, SIGPROF};
 
-void lull_signals_enter(lull_signal_mask *mask) { pthread_sigmask(SIG_BLOCK, &asynchronous, &mask->set); }
+int __real_sigaction(int number, const struct sigaction *act, struct sigaction *old);
+int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *old);
+
+/* The first call of a thread into Go opens signal 34, which Go never blocks and
+ * CoreCLR stops threads with; after that the mask stays as it was. So the first
+ * call is one that does nothing. */
+static __thread int known_to_go;
+
+void lull_signals_enter(lull_signal_mask *mask) {
+    pthread_sigmask(SIG_BLOCK, &asynchronous, &mask->set);
+    if (!known_to_go) {
+        known_to_go = 1;
+        lullgo_touch();
+        pthread_sigmask(SIG_BLOCK, &asynchronous, NULL);
+    }
+}
 
 void lull_signals_leave(const lull_signal_mask *mask) { pthread_sigmask(SIG_SETMASK, &mask->set, NULL); }
 
@@ -64,14 +79,15 @@ __attribute__((constructor(101))) static void save(void) {
     if (!shared) {
         sigemptyset(&asynchronous);
     }
-    for (int s = 1; s < NSIG; s++) {
-        saved[s] = sigaction(s, NULL, &before[s]) == 0;
-    }
+    loading = shared;
     pthread_sigmask(SIG_BLOCK, &asynchronous, &loader_mask);
 }
 
 /* After Go's constructor, which stands first among those without priority. */
-__attribute__((constructor)) static void unblock(void) { pthread_sigmask(SIG_SETMASK, &loader_mask, NULL); }
+__attribute__((constructor)) static void unblock(void) {
+    loading = 0;
+    pthread_sigmask(SIG_SETMASK, &loader_mask, NULL);
+}
 
 static uintptr_t fault_address(const ucontext_t *context) {
 #if defined(__x86_64__)
@@ -91,7 +107,7 @@ static void pass(int number, siginfo_t *info, void *context) {
     }
     if (host_fault.sa_handler == SIG_DFL || host_fault.sa_handler == SIG_IGN) {
         /* A fault comes again when the instruction does; one that was sent must be sent again. */
-        sigaction(number, &host_fault, NULL);
+        __real_sigaction(number, &host_fault, NULL);
         if (info->si_code <= 0) {
             raise(number);
         }
@@ -111,34 +127,29 @@ static void dispatch(int number, siginfo_t *info, void *context) {
     pass(number, info, context);
 }
 
-/* changed reports whether Go is what stands between before and now: its own
- * handler, or the host's with SA_ONSTACK added. */
-static int changed(const struct sigaction *now, const struct sigaction *then) {
-    if ((uintptr_t)now->sa_sigaction == (uintptr_t)then->sa_sigaction) {
-        return now->sa_flags != then->sa_flags;
+/* install_fault puts the dispatcher where Go wants its own handler. The host's
+ * mask and flags stay: its handler may leave by another way than returning. */
+static int install_fault(const struct sigaction *act, struct sigaction *old) {
+    if (__real_sigaction(SIGSEGV, NULL, &host_fault) != 0) {
+        return -1;
     }
-    return ours((uintptr_t)now->sa_sigaction);
+    go_fault = *act;
+    struct sigaction both = host_fault;
+    both.sa_sigaction = dispatch;
+    both.sa_flags = (host_fault.sa_flags | SA_SIGINFO | SA_ONSTACK) & ~(int)SA_RESETHAND;
+    return __real_sigaction(SIGSEGV, &both, old);
 }
 
-void lull_signals_restore(void) {
-    if (!shared) {
-        return;
+/* The linker sends every sigaction of this library here (--wrap). While Go's
+ * constructor runs nothing but these two changes: so there is no moment at which
+ * the host's handlers are not in force. Later calls, such as that by which a
+ * dying Go takes its handlers back, pass. */
+int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *old) {
+    if (!loading || act == NULL || number == SIGURG) {
+        return __real_sigaction(number, act, old);
     }
-    for (int s = 1; s < NSIG; s++) {
-        struct sigaction now;
-        if (!saved[s] || s == SIGKILL || s == SIGSTOP || s == SIGURG || sigaction(s, NULL, &now) != 0 ||
-            !changed(&now, &before[s])) {
-            continue; /* a handler that the host installed meanwhile stays */
-        }
-        if (s != SIGSEGV) {
-            sigaction(s, &before[s], NULL);
-            continue;
-        }
-        go_fault = now;
-        host_fault = before[s];
-        struct sigaction both = host_fault;
-        both.sa_sigaction = dispatch;
-        both.sa_flags = (host_fault.sa_flags | SA_SIGINFO | SA_ONSTACK) & ~(int)SA_RESETHAND;
-        sigaction(s, &both, NULL);
+    if (number == SIGSEGV && ours((uintptr_t)act->sa_sigaction)) {
+        return install_fault(act, old);
     }
+    return __real_sigaction(number, NULL, old);
 }

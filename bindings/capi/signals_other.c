@@ -15,4 +15,3 @@ __attribute__((constructor)) static void pin(void) {
 
 void lull_signals_enter(lull_signal_mask *mask) { (void)mask; }
 void lull_signals_leave(const lull_signal_mask *mask) { (void)mask; }
-void lull_signals_restore(void) {}

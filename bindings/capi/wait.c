@@ -75,7 +75,8 @@ static void end_all(void) {
 #endif
 
 /* What is registered last runs first, and this must run before the destructors
- * of the libraries that were loaded: so it is registered again after those. On
+ * of what llama.cpp uses, some of which it makes at its first tokenising or
+ * decoding: so package world has it registered again after each of those. On
  * Windows the other threads are gone when such functions run, and there is
  * nothing left to end. */
 void lull_exit_register(void) {

@@ -1,4 +1,4 @@
-/* The Go side of waiting for the end of worlds; wait.c is the C side. */
+/* What C calls in Go besides the entries: wait.c and signals_linux.c. */
 #ifndef LULL_WAIT_H
 #define LULL_WAIT_H
 
@@ -6,6 +6,8 @@
 
 /* Makes the id stale and begins to end the world. */
 int32_t lullgo_destroy_begin(lull_world_id world);
+/* Does nothing: makes a thread known to Go. */
+void lullgo_touch(void);
 /* 1 when the world has ended. */
 int32_t lullgo_destroy_ended(lull_world_id world);
 /* Notes that the world did not end in its time. */

@@ -41,7 +41,7 @@ func worldCreate(def C.lullgo_const_lull_world_def, out *C.lull_world_id) C.int3
 	if err != nil {
 		return refuse(err)
 	}
-	exitOnce.Do(func() { C.lull_exit_register() })
+	C.lull_exit_register()
 	id, err := world.Create(d)
 	if err != nil {
 		return refuse(err)

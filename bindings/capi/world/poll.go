@@ -200,6 +200,9 @@ func (w *World) count(r *reply, e *llm.Event) {
 	t.Generated += uint64(e.Usage.Generated)
 	t.Prefilled += uint64(e.Usage.Prefilled)
 	t.Reused += uint64(e.Usage.Reused)
+	if t.Replies == 0 {
+		settle()
+	}
 	if !r.warm {
 		t.Replies++
 		t.LastFirst, t.LastTotal = e.Usage.TTFT, e.Usage.Total

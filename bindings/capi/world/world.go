@@ -104,6 +104,9 @@ func (w *World) load(ctx context.Context) {
 		w.log.add(LogError, err.Error())
 		return
 	}
+	if err := rehearse(r.Model); err != nil { // a reply will say why it can't be
+		w.log.add(LogWarning, err.Error())
+	}
 	w.progressed("ready", 1)
 	info := r.Model.Info()
 	w.log.add(LogInfo, fmt.Sprintf("%s on %s, %s, %d layers, %d tokens of context",
@@ -111,10 +114,30 @@ func (w *World) load(ctx context.Context) {
 	w.loaded.Store(r)
 }
 
-// LibraryLoaded, if set, is called on the loader's goroutine when llama.cpp's
-// libraries have been loaded, and before a model is. Set it before the first
-// Create.
-var LibraryLoaded func()
+// Settled, if set, is called when llama.cpp has made something that is destroyed
+// at exit(): the worlds must end before. Set it before the first Create.
+var Settled func()
+
+func settle() {
+	if Settled != nil {
+		Settled()
+	}
+}
+
+// rehearse does once what makes llama.cpp create its tables: otherwise the
+// first reply would, while the game may be about to exit.
+func rehearse(m llm.Model) error {
+	turns := []llm.Turn{{Role: llm.System, Text: "Ægir's 3rd test, 試験."}, {Role: llm.User, Text: "Go on!\n"}}
+	segments, err := m.RenderChat(turns, true)
+	if err != nil {
+		return err
+	}
+	if _, _, err := llm.TokenizeChat(m, segments); err != nil {
+		return err
+	}
+	settle()
+	return nil
+}
 
 // modelShare is the part of loading that is reading the model; the rest is
 // finding the files and loading the library.
@@ -124,9 +147,7 @@ const modelShare = 0.95
 func (w *World) progressed(stage string, done float64) {
 	switch stage {
 	case "library":
-		if LibraryLoaded != nil {
-			LibraryLoaded()
-		}
+		settle()
 		done *= 1 - modelShare
 	case "model":
 		done = 1 - modelShare + modelShare*done

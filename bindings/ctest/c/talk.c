@@ -89,7 +89,7 @@ static int ascending(const void *a, const void *b) {
 int main(int argc, char **argv) {
     static const char *own[] = {"Hello, Brenna!", "O\xc3\xb9 est la mine? \xf0\x9f\x97\xbb"};
     const char **lines = argc > 2 ? (const char **)&argv[2] : own;
-    int count = argc > 2 ? argc - 2 : 2, i;
+    int count = argc > 2 ? argc - 2 : 2, real, i;
     lull_world_id none = {0, 0}, world;
     lull_world_def def;
     lull_npc_def who;
@@ -97,13 +97,13 @@ int main(int argc, char **argv) {
 
     check(lull_abi_check(LULL_ABI_VERSION, (int32_t)sizeof(lull_event)), none, "abi");
     check(lull_default_world_def(&def, sizeof def), none, "world def");
-    if (argc < 2 || strcmp(argv[1], "real") != 0) {
-        def.model_kind = LULL_MODEL_SCRIPTED;
-    }
+    real = argc > 1 && strcmp(argv[1], "real") == 0;
+    def.model_kind = real ? LULL_MODEL_LLAMA : LULL_MODEL_SCRIPTED;
     check(lull_world_create(&def, &world), none, "world");
     check(lull_default_npc_def(&who, sizeof who), none, "npc def");
     who.persona_file = "blacksmith";
     who.greedy = 1;
+    who.reply_tokens_max = real ? 12 : 0; /* one sentence shows it */
     check(lull_npc_create(world, &who, &npc), world, "npc");
     until(world, LULL_EVENT_WORLD_READY);
     for (i = 0; i < count; i++) {

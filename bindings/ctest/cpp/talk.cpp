@@ -69,13 +69,13 @@ int main(int argc, char **argv) {
     check(lull::fits(), "abi");
     Game game;
     lull::WorldDef def;
-    if (argc < 2 || std::string(argv[1]) != "real") {
-        def.model_kind = LULL_MODEL_SCRIPTED;
-    }
+    const bool real = argc > 1 && std::string(argv[1]) == "real";
+    def.model_kind = real ? LULL_MODEL_LLAMA : LULL_MODEL_SCRIPTED;
     check(game.world.create(def), "world");
     lull::NpcDef who;
     who.persona_file = "blacksmith";
     who.greedy = 1;
+    who.reply_tokens_max = real ? 12 : 0; // one sentence shows it
     lull::Npc npc;
     check(game.world.create_npc(who, npc), "npc");
     game.until(LULL_EVENT_WORLD_READY);
@@ -90,5 +90,6 @@ int main(int argc, char **argv) {
     std::sort(game.costs_ns.begin(), game.costs_ns.end());
     const std::size_t n = game.costs_ns.size();
     std::printf("frame cost: %zu frames, p50 %.1f us, p99 %.1f us\n", n,
-                static_cast<double>(game.costs_ns[n / 2]) / 1000, static_cast<double>(game.costs_ns[n * 99 / 100]) / 1000);
+                static_cast<double>(game.costs_ns[n / 2]) / 1000,
+                static_cast<double>(game.costs_ns[n * 99 / 100]) / 1000);
 }

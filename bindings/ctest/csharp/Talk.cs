@@ -107,6 +107,7 @@ internal static unsafe class Talk
             who.persona_file = file;
             who.persona_file_bytes = name.Length;
             who.greedy = 1;
+            who.reply_tokens_max = kind == "real" ? 12 : 0; // one sentence shows it
             Check(lull_npc_create(world, &who, &made), world, "npc");
         }
         npc = made;

@@ -64,6 +64,7 @@ function M.open(kind)
   check(C.lull_default_npc_def(who, ffi.sizeof(who)), none, "npc def")
   local name = "blacksmith"
   who.persona_file, who.persona_file_bytes, who.greedy = name, #name, 1
+  who.reply_tokens_max = kind == "real" and 12 or 0 -- one sentence shows it
   M.npcs = ffi.new("lull_npc_id[1]")
   check(C.lull_npc_create(M.world, who, M.npcs), M.world, "npc")
 end

@@ -74,6 +74,7 @@ class Game:
         who = STRUCTS["lull_npc_def"]()
         check(LIB.lull_default_npc_def(c.byref(who), c.sizeof(who)), none, "npc def")
         who.persona_file, who.greedy = b"blacksmith", 1
+        who.reply_tokens_max = 12 if kind == "real" else 0  # one sentence shows it
         self.npc = STRUCTS["lull_npc_id"]()
         check(LIB.lull_npc_create(self.world, c.byref(who), c.byref(self.npc)), self.world, "npc")
         self.events, self.count = (event * 16)(), c.c_int32()

@@ -1,0 +1,166 @@
+/* Worlds that come and go, in every state, without growth; and exits from every
+ * state. Prints what it measured; the test reads it.
+ *
+ *     life cycles scripted|real N      N worlds, destroyed while loading, idle, speaking
+ *     life exit HOW scripted|real      HOW: return, exit, loading, speaking, saving
+ */
+#define _GNU_SOURCE
+#include "lull.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void check(int32_t result, lull_world_id world, const char *what) {
+    char text[1024] = "";
+    if (result != LULL_OK) {
+        lull_last_error(world, text, sizeof text, NULL);
+        fprintf(stderr, "%s: %d, %s\n", what, (int)result, text);
+        exit(1);
+    }
+}
+
+static void rest_ms(int ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static int entries(const char *folder) {
+    DIR *d = opendir(folder);
+    int n = 0;
+    while (d != NULL && readdir(d) != NULL) {
+        n++;
+    }
+    if (d != NULL) {
+        closedir(d);
+    }
+    return n - 2;
+}
+
+static long resident_kb(void) {
+    FILE *f = fopen("/proc/self/statm", "r");
+    long all = 0, resident = 0;
+    if (f != NULL) {
+        if (fscanf(f, "%ld %ld", &all, &resident) != 2) {
+            resident = 0;
+        }
+        fclose(f);
+    }
+    return resident * 4;
+}
+
+static lull_world_id make(const char *kind) {
+    lull_world_id none = {0, 0}, world;
+    lull_world_def def;
+    check(lull_default_world_def(&def, sizeof def), none, "def");
+    if (strcmp(kind, "real") != 0) {
+        def.model_kind = LULL_MODEL_SCRIPTED;
+        def.scripted_token_ns = 2000000;
+    }
+    check(lull_world_create(&def, &world), none, "create");
+    return world;
+}
+
+static lull_npc_id speaker(lull_world_id world) {
+    lull_npc_def who;
+    lull_npc_id npc;
+    check(lull_default_npc_def(&who, sizeof who), world, "npc def");
+    who.persona_file = "blacksmith";
+    check(lull_npc_create(world, &who, &npc), world, "npc");
+    return npc;
+}
+
+static void until(lull_world_id world, int32_t kind) {
+    lull_event e;
+    int32_t n = 0;
+    do {
+        check(lull_poll_events(world, &e, (int32_t)sizeof e, 1, &n), world, "poll");
+        if (n == 0) {
+            rest_ms(1);
+        } else if (e.kind == LULL_EVENT_WORLD_FAILED || e.kind == LULL_EVENT_REPLY_FAILED) {
+            fprintf(stderr, "event %d: %s\n", (int)e.kind, e.text);
+            exit(1);
+        }
+    } while (n == 0 || e.kind != kind);
+}
+
+/* One world, destroyed in one of four states. Returns how long that took. */
+static int64_t cycle(const char *kind, int state) {
+    lull_world_id none = {0, 0}, world = make(kind);
+    lull_npc_id npc = speaker(world);
+    int64_t begin;
+    if (state > 0) {
+        until(world, LULL_EVENT_WORLD_READY);
+    }
+    if (state > 1) {
+        check(lull_npc_say(npc, "Tell me of the mine and of the wolves on the road.", -1, NULL), world, "say");
+    }
+    if (state > 2) {
+        until(world, LULL_EVENT_TEXT);
+    }
+    begin = lull_time_ns();
+    check(lull_world_destroy(world), none, "destroy");
+    if (lull_npc_is_valid(npc) || lull_npc_cancel(npc) != LULL_ERROR_STALE_ID) {
+        fprintf(stderr, "the NPC of a world that is gone is not stale\n");
+        exit(1);
+    }
+    return lull_time_ns() - begin;
+}
+
+static int cycles(const char *kind, int n) {
+    int64_t longest = 0;
+    int i, threads = 0, files = 0;
+    long memory = 0;
+    for (i = 0; i < n; i++) {
+        int64_t took = cycle(kind, i % 4);
+        longest = took > longest ? took : longest;
+        if (i == n / 4) { /* by then everything that is made once has been made */
+            threads = entries("/proc/self/task");
+            files = entries("/proc/self/fd");
+            memory = resident_kb();
+        }
+    }
+    printf("cycles: %d, threads %+d, files %+d, memory %+ld kB, longest destroy %.1f ms\n", n,
+           entries("/proc/self/task") - threads, entries("/proc/self/fd") - files, resident_kb() - memory,
+           (double)longest / 1e6);
+    return 0;
+}
+
+static int leave(const char *how, const char *kind) {
+    lull_world_id world = make(kind);
+    lull_npc_id npc = speaker(world);
+    static char save[1 << 20];
+    int64_t length = 0;
+    if (strcmp(how, "loading") == 0) {
+        exit(0);
+    }
+    until(world, LULL_EVENT_WORLD_READY);
+    check(lull_npc_say(npc, "Tell me of the mine and of the wolves on the road.", -1, NULL), world, "say");
+    if (strcmp(how, "speaking") == 0) {
+        until(world, LULL_EVENT_TEXT);
+        exit(0);
+    }
+    if (strcmp(how, "saving") == 0) {
+        until(world, LULL_EVENT_DONE);
+        check(lull_npc_save(npc, save, sizeof save, &length), world, "save");
+        check(lull_npc_say(npc, "And what of the inn?", -1, NULL), world, "say");
+        exit(length > 0 ? 0 : 1);
+    }
+    if (strcmp(how, "exit") == 0) {
+        exit(0);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && strcmp(argv[1], "cycles") == 0) {
+        return cycles(argv[2], atoi(argv[3]));
+    }
+    if (argc == 4 && strcmp(argv[1], "exit") == 0) {
+        return leave(argv[2], argv[3]);
+    }
+    fprintf(stderr, "usage: life cycles scripted|real N, or life exit HOW scripted|real\n");
+    return 2;
+}

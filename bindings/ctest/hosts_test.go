@@ -1,0 +1,185 @@
+package ctest
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lull-npc/lull/internal/testassets"
+)
+
+// TestExports looks into the library: what a host can see is lull.h's.
+func TestExports(t *testing.T) {
+	f, err := elf.Open(library(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := headerFunctions(t)
+	for _, s := range symbols {
+		if s.Section == elf.SHN_UNDEF {
+			continue
+		}
+		if !want[s.Name] {
+			t.Errorf("%s is exported and not in lull.h", s.Name)
+		}
+		delete(want, s.Name)
+	}
+	for name := range want {
+		t.Errorf("%s is in lull.h and not exported", name)
+	}
+}
+
+func headerFunctions(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile("../include/lull.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, m := range regexp.MustCompile(`LULL_API \w+ (lull_\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+		names[m[1]] = true
+	}
+	if len(names) < 40 {
+		t.Fatalf("only %d functions were found in lull.h", len(names))
+	}
+	return names
+}
+
+// TestHeaders compiles the headers alone, as every standard that hosts use.
+func TestHeaders(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ compiler, file, flag string }{
+		{"gcc", "h.c", "-std=c99"}, {"gcc", "h.c", "-std=c11"}, {"gcc", "h.c", "-std=c17"},
+		{"clang", "h.c", "-std=c99"}, {"g++", "h.cpp", "-std=c++98"}, {"g++", "h.cpp", "-std=c++17"},
+		{"g++", "hpp.cpp", "-std=c++17"}, {"g++", "hpp.cpp", "-std=c++20"}, {"clang++", "hpp.cpp", "-std=c++17"},
+	} {
+		t.Run(c.compiler+c.flag, func(t *testing.T) {
+			need(t, c.compiler, strings.TrimSuffix(c.compiler, "++"))
+			header := "lull.h"
+			if c.file == "hpp.cpp" {
+				header = "lull.hpp"
+			}
+			text := "#include \"" + header + "\"\nlull_event e;\nint main(void) { return (int)sizeof e == 0; }\n"
+			path := filepath.Join(dir, c.file)
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			args := append([]string{c.flag, "-fsyntax-only", path, "-Wno-long-long"}, strict...)
+			command(t, time.Minute, nil, c.compiler, args...)
+		})
+	}
+}
+
+// TestSignals: the host's handlers, before and after, and our threads' masks.
+func TestSignals(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("signal handlers are taken over on Linux only")
+	}
+	for range times(3, 50) {
+		t.Log(strings.TrimSpace(command(t, time.Minute, nil, compileC(t, "signals"), library(t))))
+	}
+}
+
+var cyclesLine = regexp.MustCompile(
+	`cycles: (\d+), threads ([+-]\d+), files ([+-]\d+), memory ([+-]\d+) kB, longest destroy ([0-9.]+) ms`)
+
+// TestCycles makes and destroys worlds in every state without growth. Threads
+// may differ by a few: Go keeps idle ones.
+func TestCycles(t *testing.T) {
+	for _, c := range []struct {
+		kind         string
+		short, long  int
+		threads, kib int64
+	}{
+		{"scripted", 100, 1000, 8, 16 << 10},
+		{"real", 8, 100, 8, 128 << 10}, // the weights are mapped: how much of them is resident changes
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			if c.kind == "real" {
+				testassets.Locate(t)
+			}
+			out := command(t, 8*time.Minute, nil, compileC(t, "life"), "cycles", c.kind,
+				strconv.Itoa(times(c.short, c.long)))
+			m := cyclesLine.FindStringSubmatch(out)
+			if m == nil {
+				t.Fatalf("unexpected: %s", out)
+			}
+			t.Log(m[0])
+			for i, limit := range []int64{c.threads, 0, c.kib} {
+				if n, err := strconv.ParseInt(m[i+2], 10, 64); err != nil || n > limit {
+					t.Errorf("it grew: %s", m[0])
+				}
+			}
+		})
+	}
+}
+
+// TestExits leaves the process in every state. How long a clean exit may take
+// is not asserted here, only that it comes.
+func TestExits(t *testing.T) {
+	program := compileC(t, "life")
+	for _, how := range []string{"return", "exit", "loading", "speaking", "saving"} {
+		for _, kind := range []string{"scripted", "real"} {
+			t.Run(how+"-"+kind, func(t *testing.T) {
+				n := times(10, 100)
+				if kind == "real" {
+					testassets.Locate(t)
+					if n = times(1, 100); how == "speaking" || how == "saving" {
+						n = times(0, 20) // a whole prompt each time
+					}
+				}
+				if n == 0 {
+					t.Skip("it reads a whole prompt each time: set LULL_SOAK=1")
+				}
+				for i := range n {
+					if out, err := tryCommand(t, 3*time.Minute, nil, program, "exit", how, kind); err != nil {
+						t.Fatalf("exit %d: %v\n%s", i, err, out)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestFuzz makes random calls from C under ASan and UBSan.
+func TestFuzz(t *testing.T) {
+	program := compileC(t, "fuzz", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+	calls := strconv.Itoa(times(150_000, 1_500_000))
+	for seed := range times(2, 4) {
+		out := command(t, 8*time.Minute, []string{"ASAN_OPTIONS=detect_leaks=0"}, program, calls,
+			strconv.Itoa(seed+1), "3")
+		t.Log(strings.TrimSpace(out))
+	}
+}
+
+// TestStress lets a garbage collector, exceptions and speech meet.
+func TestStress(t *testing.T) {
+	for _, c := range clients {
+		if !strings.HasPrefix(c.name, "csharp") {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			program, first, env := c.start(t)
+			for range times(1, 5) {
+				seconds := fmt.Sprint(times(3, 30))
+				out := command(t, 3*time.Minute, env, program, append(first, "stress", seconds)...)
+				if !strings.Contains(out, "stress: ") {
+					t.Fatalf("unexpected: %s", out)
+				}
+				t.Log(strings.TrimSpace(out))
+			}
+		})
+	}
+}
