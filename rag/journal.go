@@ -119,7 +119,8 @@ func readStore(dir string, salvage bool) (contents, error) {
 	}
 	if c.journal == "" {
 		if c.found {
-			c.notes = append(c.notes, journalName(c.snap.head.generation)+" is missing: what came after the snapshot is lost")
+			c.notes = append(c.notes, journalName(c.snap.head.generation)+
+				" is missing: what came after the snapshot is lost")
 		}
 		return c, nil
 	}
@@ -162,6 +163,11 @@ func (c *contents) readJournal() error {
 	if err != nil {
 		return fmt.Errorf("rag: %w", err)
 	}
+	return c.parseJournal(data)
+}
+
+// parseJournal takes the changes of a journal in their order.
+func (c *contents) parseJournal(data []byte) error {
 	name := filepath.Base(c.journal)
 	sc := newScanner(data)
 	last := c.snap.head.position
@@ -191,7 +197,6 @@ func (c *contents) readJournal() error {
 			last = o.seq
 			c.ops = append(c.ops, o)
 		}
-		c.whole = int64(sc.at)
 	}
 	for _, g := range sc.gaps {
 		c.damage = true

@@ -27,7 +27,8 @@ func lockStore(dir string) (*storeLock, error) {
 			dir, errors.Join(err, f.Close()))
 	}
 	if !got {
-		return nil, fmt.Errorf("%w: %s; close the other program first", ErrLocked, errors.Join(errors.New(dir), f.Close()))
+		_ = f.Close()
+		return nil, fmt.Errorf("%w: %s; close the other program first", ErrLocked, dir)
 	}
 	return &storeLock{f}, nil
 }
