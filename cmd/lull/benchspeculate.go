@@ -195,7 +195,8 @@ func even(x *float64) string {
 
 func (a *app) showRatios(r bench.SpeculateReport) {
 	a.ui.printf("\n")
-	t := a.ui.table("text", "method", "tokens/s", "÷ plain", "95 % interval", "predicted", "guessed", "accepted by source")
+	t := a.ui.table("text", "method", "tokens/s", "÷ plain", "95 % interval", "predicted", "guessed",
+		"accepted by source")
 	for _, x := range r.Rows {
 		if x.Method == bench.Plain {
 			t.AppendRow([]any{x.Kind, x.Method, spread(x), "1", "", "", "", ""})

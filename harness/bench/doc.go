@@ -15,5 +15,15 @@
 // operations: the longest of a decode is the product with the vocabulary, about
 // 2 ms of 10 for 49,152 tokens, so one stop in five waits for the rest of it.
 //
+// # Guessing ahead
+//
+// Speculate runs conversations plainly, with n-grams and with a draft model, in
+// a new order each round and on one engine, so that a prompt is computed once
+// for all. A ratio is that of one round's tokens per second after the first
+// token: plain 21.6, n-grams 39.3: 1.82. Beside it stands what was predicted:
+// with T(B)/T(1) = 1.6 at B = 4 and four candidates in five right, a batch
+// yields 2.95 tokens, so 1.85. Replies are compared with the plain ones token by
+// token; where two part, the logits of both tokens say how near a tie it was.
+//
 // Out of scope: frames and games, see package harness.
 package bench

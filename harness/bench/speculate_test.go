@@ -106,7 +106,8 @@ func TestChecks(t *testing.T) {
 		{pays, SpeculateReport{Preemption: &Preemption{N: 9, P99: 0.7, LayerMs: 0.4}}, "no"},
 		{pays, SpeculateReport{Replies: Replies{Compared: 3, Equal: 2, LargestGap: 0.02,
 			Differences: []Difference{{}}}}, "yes"},
-		{pays, SpeculateReport{Replies: Replies{Compared: 3, Equal: 2, LargestGap: 3, Differences: []Difference{{}}}}, "no"},
+		{pays, SpeculateReport{Replies: Replies{Compared: 3, Equal: 2, LargestGap: 3,
+			Differences: []Difference{{}}}}, "no"},
 	} {
 		got := checks(&c.r, c.costs)
 		if len(got) != 1 || got[0].Answer != c.want {

@@ -57,7 +57,8 @@ func conversations(m llm.Model) ([]*conversation, error) {
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, &conversation{kind: kind, name: c.Name, prompt: prompt, other: map[string][]llm.Token{}})
+			list = append(list, &conversation{kind: kind, name: c.Name, prompt: prompt,
+				other: map[string][]llm.Token{}})
 		}
 	}
 	return list, nil
@@ -305,7 +306,7 @@ func (b *speculation) compare(r *SpeculateReport) error {
 					r.Replies.Equal++
 					continue
 				}
-				return fmt.Errorf("bench: %s, %s: the reply has %d tokens, the plain one %d, and they do not differ before",
+				return fmt.Errorf("bench: %s, %s: the reply has %d tokens, the plain one %d, of the same beginning",
 					c.name, method, len(got), len(c.plain))
 			}
 			gap, err := b.gap(c, at, got[at])

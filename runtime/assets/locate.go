@@ -78,7 +78,8 @@ func EnsureModel(ctx context.Context, o Options, flag string) (Found, error) {
 		return Found{}, err
 	}
 	if o.Model == "" {
-		return Found{}, fail("locate", flag, fmt.Errorf("%w: it is empty", ErrNoSuchPath), "name a GGUF file or a model")
+		err := fmt.Errorf("%w: it is empty", ErrNoSuchPath)
+		return Found{}, fail("locate", flag, err, "name a GGUF file or a model")
 	}
 	return s.ensure(ctx, KindModel, func() (Found, error) {
 		found, _, err := s.given(KindModel, flag, o.Model, "")
