@@ -89,10 +89,7 @@ func (o *observer) contention(b scheduler.Baselines) []scoredLayer {
 	scores := make([]scoredLayer, 0, len(o.layers))
 	for i := range o.layers {
 		r := &o.layers[i]
-		base, ok := b.Base(scheduler.LayerSample{
-			Draft: r.draft, First: int(r.first), Last: int(r.last), Width: int(r.width), Threads: int(r.threads),
-			Past: int(r.past),
-		})
+		base, ok := b.Base(r.sample())
 		if ok {
 			scores = append(scores, scoredLayer{r.at, float64(r.ns)/float64(base) - 1})
 		}
@@ -114,6 +111,13 @@ func (o *observer) contention(b scheduler.Baselines) []scoredLayer {
 		scores = append(scores, scoredLayer{r.at, float64(r.ns)/fastest[r.key()] - 1})
 	}
 	return scores
+}
+
+func (r *layerRecord) sample() scheduler.LayerSample {
+	return scheduler.LayerSample{
+		Draft: r.draft, First: int(r.first), Last: int(r.last), Width: int(r.width), Threads: int(r.threads),
+		Past: int(r.past),
+	}
 }
 
 func (r *layerRecord) key() layerKey { return layerKey{r.width, r.threads, r.last - r.first, r.draft} }
