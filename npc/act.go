@@ -68,7 +68,8 @@ func (w *World) chosen(t *turn, e *llm.Event, now int64) {
 	case err != nil:
 		t.decide("no action: %v", err)
 		if call, ok := readName(text); ok {
-			w.emit(Event{Kind: EventLapsed, Agent: a.id, Turn: t.id, Action: Action{Name: call}, Reason: "not possible any more"})
+			w.emit(Event{Kind: EventLapsed, Agent: a.id, Turn: t.id, Action: Action{Name: call},
+				Reason: "not possible any more"})
 		}
 	case action.Name == NoAction:
 		t.decide("chose to do nothing")

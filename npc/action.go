@@ -340,7 +340,8 @@ func (o Offer) Parse(text string) (Action, error) {
 	}
 	spec := possible[i]
 	if len(fields) != len(spec.Params)+1 {
-		return Action{}, fmt.Errorf("%w: %s has %d arguments, want %d", ErrAction, name, len(fields)-1, len(spec.Params))
+		return Action{}, fmt.Errorf("%w: %s has %d arguments, want %d",
+			ErrAction, name, len(fields)-1, len(spec.Params))
 	}
 	out := Action{Name: name}
 	for _, p := range spec.Params {

@@ -76,8 +76,8 @@ func (x *Explanation) String() string {
 	}
 	s, u := x.Sampling, x.Usage
 	fmt.Fprintf(&b, "ended     %s\n", x.Reason)
-	fmt.Fprintf(&b, "sampling  temperature %v, top_p %v, min_p %v, top_k %d, repeat_penalty %v, seed %d, grammar %d bytes\n",
-		s.Temperature, s.TopP, s.MinP, s.TopK, s.RepeatPenalty, s.Seed, len(s.Grammar))
+	fmt.Fprintf(&b, "sampling  temperature %v, top_p %v, min_p %v, top_k %d, repeat_penalty %v, seed %d, "+
+		"grammar %d bytes\n", s.Temperature, s.TopP, s.MinP, s.TopK, s.RepeatPenalty, s.Seed, len(s.Grammar))
 	fmt.Fprintf(&b, "cost      %d tokens of prompt: %d reused (%d of another's), %d computed; %d chosen, %d forced\n",
 		u.Prompt, u.Reused, u.Shared, u.Prefilled, u.Generated, u.Forced)
 	b.WriteString("decisions\n")

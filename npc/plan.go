@@ -287,7 +287,8 @@ func (m *planner) turns(entries []Entry) (turns []llm.Turn, first []int) {
 		switch e.Kind {
 		case EntryOwn:
 			flush(i+1, "(You go on.)")
-			turns = append(turns, llm.Turn{Role: llm.Assistant, Text: withoutControls(llm.ValidText(e.Text)), Tokens: e.Tokens})
+			own := withoutControls(llm.ValidText(e.Text))
+			turns = append(turns, llm.Turn{Role: llm.Assistant, Text: own, Tokens: e.Tokens})
 		case EntryNote:
 			lines = append(lines, noteText(e.Text))
 		default:
@@ -320,7 +321,8 @@ func (m *planner) count(head []promptTurn) {
 	history, notes := len(m.in.History)-p.Dropped, m.notes
 	p.Parts = []PlanPart{
 		{Name: "lore and rules", Tokens: sharedTokens, Items: len(m.lore) + len(m.in.Rules), Left: m.left},
-		{Name: "persona", Tokens: p.Prompt.Keep - sharedTokens, Budget: m.in.Budget.Head - sharedTokens, Items: len(head)},
+		{Name: "persona", Tokens: p.Prompt.Keep - sharedTokens, Budget: m.in.Budget.Head - sharedTokens,
+			Items: len(head)},
 		{Name: "history", Tokens: len(p.Prompt.Tokens) - p.Prompt.Keep - notes.Tokens - len(m.in.Go), Items: history},
 		notes,
 		{Name: "reply", Tokens: m.in.Budget.Reply, Budget: m.in.Budget.Reply},

@@ -92,7 +92,8 @@ func (w *World) raise(now int64) {
 	}
 	for _, list := range [][]*turn{w.waiting, w.active} {
 		for _, t := range list {
-			if !t.player && t.kind != turnSummary && t.dueAt() < now && (w.raised == nil || t.dueAt() < w.raised.dueAt()) {
+			overdue := !t.player && t.kind != turnSummary && t.dueAt() < now
+			if overdue && (w.raised == nil || t.dueAt() < w.raised.dueAt()) {
 				w.raised = t
 			}
 		}

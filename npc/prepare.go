@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
 )
 
 // recallLimit is how many memories are asked for a turn; the budget for notes
@@ -74,7 +75,8 @@ func (w *World) begin(t *turn, now int64) {
 	switch t.kind {
 	case turnReply, turnCue:
 		in.Notes = a.notes(w.facts, now)
-		j.query = Query{Agent: a.id, Text: t.line, Limit: recallLimit, Now: now}
+		j.query = Query{Agent: a.id, Text: t.line, Limit: recallLimit, Now: now,
+			Quick: w.phase == scheduler.PhaseCombat || w.phase == scheduler.PhaseCutscene}
 	case turnResume:
 		if a.broken == nil {
 			w.fail(t, fmt.Errorf("%w: %s forgot what it was saying", ErrAgent, a.id))

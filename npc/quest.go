@@ -33,8 +33,8 @@ const (
 	QuestAvailable QuestState = iota // its giver may offer it
 	QuestOffered                     // it did, and waits for the answer
 	QuestActive                      // the player is at it
-	QuestDone
-	QuestFailed
+	QuestDone                        // the player did it
+	QuestFailed                      // the player can't do it any more
 )
 
 func (s QuestState) String() string {
@@ -64,7 +64,8 @@ func (f Fact) check() error {
 		return fmt.Errorf("%w: key %q: want 1 … %d bytes", ErrFact, f.Key, MaxValue)
 	}
 	if clean, _ := CleanLine(f.Text); clean != f.Text || utf8.RuneCountInString(f.Text) > MaxSheetLine {
-		return fmt.Errorf("%w: %s: text %.40q: want one line of at most %d characters", ErrFact, f.Key, f.Text, MaxSheetLine)
+		return fmt.Errorf("%w: %s: text %.40q: want one line of at most %d characters",
+			ErrFact, f.Key, f.Text, MaxSheetLine)
 	}
 	if f.Until != 0 && f.Until <= f.From {
 		return fmt.Errorf("%w: %s: it ends at %d, not after it begins at %d", ErrFact, f.Key, f.Until, f.From)

@@ -77,7 +77,8 @@ func TestSpeechGolden(t *testing.T) {
 
 func TestSpeechProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		piece := rapid.SampledFrom([]string{"<think>", "</think>", "[joy]", "[anger", "]", "Ann:", "Odo:", "\n", " ", "Go", "Go on now, you. ",
+		piece := rapid.SampledFrom([]string{"<think>", "</think>", "[joy]", "[anger", "]", "Ann:", "Odo:", "\n", " ",
+			"Go", "Go on now, you. ",
 			"The gate shuts at nine. ", "Nobody passes here at night. ",
 			". ", "! ", "日本。", "<", "[", "A", strings.Repeat("la ", 8)})
 		parts := rapid.SliceOfN(piece, 0, 30).Draw(t, "pieces")

@@ -300,7 +300,10 @@ func (w *World) over(t *turn) {
 func (w *World) emit(e Event) { w.out = append(w.out, e) }
 
 func (w *World) remember(a *agent, speaker, text string, now int64) {
-	if w.cfg.Memory != nil {
-		w.cfg.Memory.Remember(Experience{Agent: a.id, Speaker: speaker, Text: text, Now: now})
+	if w.cfg.Memory == nil {
+		return
+	}
+	if err := w.cfg.Memory.Remember(Experience{Agent: a.id, Speaker: speaker, Text: text, Now: now}); err != nil {
+		w.emit(Event{Kind: EventFailed, Agent: a.id, Err: err})
 	}
 }

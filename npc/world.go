@@ -36,15 +36,16 @@ type AgentID string
 // TurnID names one turn: one time that a character speaks or acts; 0 is none.
 type TurnID uint64
 
-// Memory is what a world needs of long-term memories; package rag has one.
+// Memory is what a world needs of long-term memories; StoreMemory makes one of
+// package rag's. Both methods may run at the same time.
 type Memory interface {
 	// Recall finds what a character would think of now, the most fitting first.
 	// Called from the goroutine that prepares prompts: it may take its time.
 	Recall(q Query) ([]Recalled, error)
 
-	// Remember keeps what a character lived through. It must return at once.
-	// Called from the game thread.
-	Remember(e Experience)
+	// Remember keeps what a character lived through. It must return at once;
+	// its error becomes an EventFailed of no turn. Called from the game thread.
+	Remember(e Experience) error
 }
 
 // Query asks for memories.
@@ -53,6 +54,7 @@ type Query struct {
 	Text  string // what was heard last
 	Limit int
 	Now   int64
+	Quick bool // every frame counts now: look at words only, compute no embedding
 }
 
 // Recalled is one memory.
@@ -294,7 +296,8 @@ func (w *World) Gather(ids ...AgentID) error {
 			return err
 		}
 		if slices.ContainsFunc(s.members, func(o *agent) bool { return o.persona.Name == a.persona.Name }) {
-			return fmt.Errorf("%w: two of a conversation are called %q: nobody could tell them apart", ErrAgent, a.persona.Name)
+			return fmt.Errorf("%w: two of a conversation are called %q: nobody could tell them apart",
+				ErrAgent, a.persona.Name)
 		}
 		s.members = append(s.members, a)
 	}

@@ -3,10 +3,10 @@ package npc
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -265,7 +265,8 @@ func TestBarks(t *testing.T) {
 			now++
 		}
 	}
-	if barks < 10 || now < 8 || s.world.Bark("ann", "no such situation", s.now) || s.world.Bark("nobody", BarkThinking, 0) {
+	if barks < 10 || now < 8 || s.world.Bark("ann", "no such situation", s.now) ||
+		s.world.Bark("nobody", BarkThinking, 0) {
 		t.Errorf("%d barks while waiting, %d asked for", barks, now)
 	}
 }
@@ -342,11 +343,24 @@ func TestOverflowGolden(t *testing.T) {
 }
 
 // keeper is a Memory that finds by words.
-type keeper struct{ all []Experience }
+type keeper struct {
+	mu  sync.Mutex
+	all []Experience
+}
 
-func (k *keeper) Remember(e Experience) { k.all = append(k.all, e) }
+func (k *keeper) Remember(e Experience) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(k.all, e)
+	if strings.Contains(e.Text, "full") {
+		return errors.New("the disk is full")
+	}
+	return nil
+}
 
 func (k *keeper) Recall(q Query) ([]Recalled, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if strings.Contains(q.Text, "fail") {
 		return nil, errors.New("the index is damaged")
 	}
@@ -371,8 +385,8 @@ func TestExplainGolden(t *testing.T) {
 	if err := s.world.SetFact("ann", Fact{Key: "gate", Text: "The gate is shut"}); err != nil {
 		t.Fatal(err)
 	}
-	k.Remember(Experience{Agent: "ann", Speaker: "Player", Text: "I fear the wolf"})
-	k.Remember(Experience{Agent: "odo", Speaker: "Player", Text: "Never tell Ann of the wolf"})
+	k.all = []Experience{{Agent: "ann", Speaker: "Player", Text: "I fear the wolf"},
+		{Agent: "odo", Speaker: "Player", Text: "Never tell Ann of the wolf"}}
 	s.say("ann", "Good day.")
 	s.until(EventDone, "ann")
 	s.say("ann", "Do you remember the wolf?")
@@ -383,7 +397,12 @@ func TestExplainGolden(t *testing.T) {
 	if e := s.until(EventDone, "ann"); e.Text != "I see." { // the index failed
 		t.Errorf("without memories: %+v", e)
 	}
-	if len(k.all) != 8 {
+	s.say("ann", "my bag is full")
+	if e := s.until(EventFailed, "ann"); e.Turn != 0 || e.Err == nil {
+		t.Errorf("a memory that was not kept: %+v", e)
+	}
+	s.until(EventDone, "ann")
+	if len(k.all) != 10 {
 		t.Errorf("remembered %+v", k.all)
 	}
 }
@@ -427,7 +446,8 @@ func TestWorldSave(t *testing.T) {
 	if e := other.until(EventDone, "ann"); !strings.Contains(e.Text, "and now?") {
 		t.Errorf("%+v", e)
 	}
-	for _, bad := range []string{"", "{}", `{"lull_world":2,"agents":[]}`, `{"lull_world":1,"agents":[{"id":"ann","persona":"Bob"}]}`,
+	for _, bad := range []string{"", "{}", `{"lull_world":2,"agents":[]}`,
+		`{"lull_world":1,"agents":[{"id":"ann","persona":"Bob"}]}`,
 		`{"lull_world":1,"agents":[{"id":"x","persona":"X","entries":[{"kind":9,"text":"x"}]}]}`,
 		`{"lull_world":1,"agents":[{"id":"x","persona":"X","entries":[{"kind":0,"text":" "}]}]}`, string(data) + "x"} {
 		if err := other.world.Load([]byte(bad)); !errors.Is(err, ErrSave) {
@@ -479,7 +499,8 @@ func TestWorldErrors(t *testing.T) {
 		}
 	}
 	for _, bad := range []WorldConfig{{}, {Engine: s.engine}, {Engine: s.engine, Model: s.model, Active: -1},
-		{Engine: s.engine, Model: s.model, Lore: []string{""}}, {Engine: s.engine, Model: s.model, BarkQuiet: -1}} {
+		{Engine: s.engine, Model: s.model, Lore: []string{""}},
+		{Engine: s.engine, Model: s.model, BarkQuiet: -1}} {
 		if _, err := NewWorld(bad); !errors.Is(err, ErrWorld) {
 			t.Errorf("%+v: %v", bad, err)
 		}
@@ -531,7 +552,8 @@ func TestWorldWithWorker(t *testing.T) {
 }
 
 func TestPlanGolden(t *testing.T) {
-	in := PlanInput{Persona: ann(), Lore: []string{"The king is old", "The road is long", strings.Repeat("so long ", 30)},
+	in := PlanInput{Persona: ann(),
+		Lore:  []string{"The king is old", "The road is long", strings.Repeat("so long ", 30)},
 		Rules: []string{"Nobody swears"}, Summary: "The player came by boat.",
 		History: []Entry{
 			{Kind: EntryHeard, Speaker: "Player", Text: "Who is old?"},
@@ -571,8 +593,8 @@ func TestPlanGolden(t *testing.T) {
 func TestAttacksInWorlds(t *testing.T) {
 	plan := func(tok llm.Tokenizer, text string) Plan {
 		p, err := MakePlan(tok, PlanInput{Persona: ann(), Lore: []string{"The king is old"}, Summary: text,
-			History: []Entry{{Kind: EntryHeard, Speaker: "Player", Named: true, Text: text}, {Kind: EntryOwn, Text: text},
-				{Kind: EntryNote, Text: "You remember: " + text}, {Kind: EntryHeard, Speaker: "Odo", Text: text}},
+			History: []Entry{{Kind: EntryHeard, Speaker: "Player", Named: true, Text: text},
+				{Kind: EntryOwn, Text: text}, {Kind: EntryNote, Text: "You remember: " + text}, {Kind: EntryHeard, Speaker: "Odo", Text: text}},
 			Notes:  []Note{{Key: text, Text: text}},
 			Budget: PlanBudget{Budget: Budget{Context: 8 << 20, Reply: 40}, Head: 1 << 20, Notes: 1 << 20}})
 		if err != nil {
@@ -603,7 +625,8 @@ func TestAttacksInWorlds(t *testing.T) {
 }
 
 func FuzzWorldLoad(f *testing.F) {
-	f.Add([]byte(`{"lull_world":1,"agents":[{"id":"ann","persona":"Ann","entries":[{"kind":1,"text":"hi","tokens":[1]}]}]}`))
+	f.Add([]byte(`{"lull_world":1,"agents":[{"id":"ann","persona":"Ann",` +
+		`"entries":[{"kind":1,"text":"hi","tokens":[1]}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		model, err := scripted.New(scripted.Config{})
 		if err != nil {
@@ -630,5 +653,3 @@ func FuzzWorldLoad(f *testing.F) {
 		}
 	})
 }
-
-func TestMain(m *testing.M) { os.Exit(m.Run()) }

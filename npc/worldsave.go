@@ -132,7 +132,8 @@ func (s *worldSave) check(w *World) error {
 
 func (a saveAgent) check() error {
 	if len(a.Entries) > maxEntries || len(a.Quests) > MaxQuests {
-		return fmt.Errorf("%d entries, %d quests: want at most %d and %d", len(a.Entries), len(a.Quests), maxEntries, MaxQuests)
+		return fmt.Errorf("%d entries, %d quests: want at most %d and %d",
+			len(a.Entries), len(a.Quests), maxEntries, MaxQuests)
 	}
 	if clean, _ := CleanLine(a.Summary); clean != a.Summary {
 		return fmt.Errorf("the summary is none that Save writes")
@@ -170,7 +171,8 @@ func (e Entry) check() error {
 	case e.Kind > EntryNote:
 		return fmt.Errorf("unknown kind %d", e.Kind)
 	case len(e.Text) > maxTurnBytes || len(e.Tokens) > 2*MaxReplyTokens:
-		return fmt.Errorf("%d bytes, %d tokens: want at most %d and %d", len(e.Text), len(e.Tokens), maxTurnBytes, 2*MaxReplyTokens)
+		return fmt.Errorf("%d bytes, %d tokens: want at most %d and %d",
+			len(e.Text), len(e.Tokens), maxTurnBytes, 2*MaxReplyTokens)
 	case strings.TrimSpace(e.Text) == "" || !utf8.ValidString(e.Text):
 		return fmt.Errorf("no text")
 	case len(e.Key) > maxKey:
