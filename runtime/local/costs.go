@@ -44,7 +44,7 @@ func (cfg *Config) findCosts(ctx context.Context, target, draft llm.Model) (spec
 	if err != nil {
 		return speculative.Costs{}, err
 	}
-	p := profile{key: cfg.key(target, draft), threads: measuredThreads(cfg.Spec.Threads)}
+	p := profile{key: cfg.key(target, draft), threads: measuredThreads(cfg.Spec.Threads), low: cfg.Spec.LowPriority}
 	p.file = p.path(store.Root())
 	costs, why := p.read()
 	if why == nil {
@@ -140,12 +140,13 @@ type profile struct {
 	file    string
 	key     speculative.Key
 	threads []int
+	low     bool // measured at low priority: policies that differ in it run in turn
 }
 
-// path depends on the models alone: where library or processor change, the file
-// is found, is seen to be stale, and is replaced.
+// path depends on the models and the priority alone: where library or processor
+// change, the file is found, is seen to be stale, and is replaced.
 func (p profile) path(root string) string {
-	name := sha256.Sum256([]byte(p.key.Model + "\n" + p.key.Draft))
+	name := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v", p.key.Model, p.key.Draft, p.low))
 	return filepath.Join(root, profileFolder, fmt.Sprintf("speculation-%x.msgpack", name[:8]))
 }
 

@@ -85,7 +85,7 @@ func TestCostsOfOtherModelsStandApart(t *testing.T) {
 	root := t.TempDir()
 	a := profile{key: speculative.Key{Model: "m"}}
 	b := profile{key: speculative.Key{Model: "m", Draft: "d"}}
-	if a.path(root) == b.path(root) {
+	if low := (profile{key: a.key, low: true}); a.path(root) == b.path(root) || a.path(root) == low.path(root) {
 		t.Error("with and without a draft model they share a file")
 	}
 	if c := (profile{key: speculative.Key{Model: "m", Library: "v2"}}); c.path(root) != a.path(root) {
