@@ -82,7 +82,8 @@ type BaselineRow struct {
 	Threads int
 
 	// Layers are the times of each layer, and last the output head, if the gate
-	// is asked before and after it, with Past tokens in the cache.
+	// is asked before and after it, with Past tokens in the cache. The head may
+	// be 0: not known, so that a graph that ran whole is not scored.
 	Layers []time.Duration
 	Past   int
 
@@ -117,6 +118,9 @@ func (b *Baselines) Validate() error {
 		r := &b.Rows[i]
 		least := time.Duration(math.MaxInt64)
 		for l, t := range r.Layers {
+			if t == 0 && l > 0 && l == len(r.Layers)-1 {
+				continue
+			}
 			if t <= 0 || t > absurdSpan {
 				return bad("row %d: layer %d takes %v: want more than 0, %v at most", i, l, t, absurdSpan)
 			}
@@ -146,7 +150,8 @@ func (b *Baselines) Validate() error {
 // known.
 func (r *BaselineRow) base(first, last, past int) float64 {
 	far := past - r.Past
-	if first < 0 || last < first || last >= len(r.Layers) || r.PerToken == 0 && abs(far) >= farPast {
+	if first < 0 || last < first || last >= len(r.Layers) || r.Layers[last] == 0 ||
+		r.PerToken == 0 && abs(far) >= farPast {
 		return 0
 	}
 	sum := time.Duration(0)
@@ -182,7 +187,7 @@ func abs(n int) int { return max(n, -n) }
 type learner struct {
 	times  [][learnSamples]float32 // ns, by layer
 	counts []uint8                 // of each, up to learnSamples
-	full   int                     // layers with learnSamples of them
+	full   int                     // layers but the head with learnSamples of them
 	past   int                     // of the first
 }
 
@@ -424,7 +429,7 @@ func (r *row) take(x *LayerSample, at Instant) {
 		r.takeSlope(x)
 	case x.First == x.Last && (!r.isFresh(at) && r.wants(at)):
 		r.takeLayer(x, at)
-	case x.Last > x.First && len(r.Layers) > 0 && !far:
+	case x.Last > x.First && r.base(x.First, x.Last, x.Past) > 0 && !far:
 		r.takeHalt(x)
 	}
 }
@@ -453,10 +458,10 @@ func (r *row) takeLayer(x *LayerSample, at Instant) {
 		return
 	}
 	l.times[x.First][l.counts[x.First]] = float32(x.Duration)
-	if l.counts[x.First]++; int(l.counts[x.First]) == learnSamples {
+	if l.counts[x.First]++; int(l.counts[x.First]) == learnSamples && x.First < r.layers {
 		l.full++
 	}
-	if l.full == r.layers+1 {
+	if l.full == r.layers {
 		r.settle(at)
 	}
 }
@@ -468,8 +473,15 @@ func (r *row) settle(at Instant) {
 	found := make([]time.Duration, len(l.times))
 	was, is := time.Duration(0), time.Duration(0)
 	for i := range l.times {
-		slices.Sort(l.times[i][:])
-		found[i] = time.Duration(l.times[i][learnSamples/2])
+		n := l.counts[i] // of the head there may be few: it is long, so a busy machine cuts it
+		if n == 0 {
+			continue
+		}
+		slices.Sort(l.times[i][:n])
+		found[i] = time.Duration(l.times[i][n/2])
+		if i == r.layers {
+			continue
+		}
 		is += found[i]
 		if len(r.Layers) > 0 {
 			was += r.Layers[i]
@@ -489,7 +501,10 @@ func (r *row) settle(at Instant) {
 			return
 		}
 	}
-	r.Layers, r.Halt, r.Past = found, min(r.Halt, slices.Min(found)/2), l.past
+	if len(r.Layers) > 0 && found[r.layers] == 0 {
+		found[r.layers] = r.Layers[r.layers]
+	}
+	r.Layers, r.Halt, r.Past = found, min(r.Halt, slices.Min(found[:r.layers])/2), l.past
 	r.fresh, r.known, r.suspect, r.rejects = at, true, false, 0
 }
 
@@ -499,7 +514,7 @@ func (r *row) takeHalt(x *LayerSample) {
 	if r.nHalts++; r.nHalts == learnSamples {
 		r.nHalts = 0
 		slices.Sort(r.halts[:])
-		most := float32(slices.Min(r.Layers) / 2)
+		most := float32(slices.Min(r.Layers[:r.layers]) / 2)
 		r.Halt = time.Duration(min(max(r.halts[learnSamples/2], 0), most))
 	}
 }

@@ -176,6 +176,28 @@ func TestSensorRelearns(t *testing.T) {
 	}
 }
 
+// TestSensorWithoutHead: a busy machine cuts every sample of the long output
+// head. Layers are scored nevertheless, whole graphs are not.
+func TestSensorWithoutHead(t *testing.T) {
+	s, at := newSensor(t), Instant(0)
+	for range learnSamples + 1 {
+		for l := range 31 {
+			at = at.Add(ms(0.5))
+			s.Add(LayerSample{First: l, Last: l, Width: 1, Threads: 1, Duration: ms(0.5), Switched: l == 30}, at, true)
+		}
+	}
+	if got := s.Score(at); got.State != ScoreGood || math.Abs(got.Value) > 1e-6 {
+		t.Errorf("%+v", got)
+	}
+	b := s.Baselines()
+	if err := b.Validate(); err != nil {
+		t.Error(err)
+	}
+	if base, ok := b.Base(LayerSample{Last: 30, Width: 1, Threads: 1}); ok {
+		t.Errorf("a whole graph takes %v, though its head is not known", base)
+	}
+}
+
 // TestSensorPrefersDrafts: draft layers read memory, verify batches compute.
 func TestSensorPrefersDrafts(t *testing.T) {
 	row := func(draft bool, layers int) BaselineRow {
@@ -205,6 +227,7 @@ func TestBaselinesValidate(t *testing.T) {
 	good := BaselineRow{Width: 1, Threads: 1, Layers: []time.Duration{ms(1), ms(2)}}
 	for want, change := range map[string]func(*Baselines){
 		"rows":     func(b *Baselines) { b.Rows = make([]BaselineRow, MaxBaselineRows+1) },
+		"layer 0":  func(b *Baselines) { b.Rows[0].Layers[0] = 0 },
 		"layer 1":  func(b *Baselines) { b.Rows[0].Layers[1] = -1 },
 		"1 layers": func(b *Baselines) { b.Rows[0].Layers = b.Rows[0].Layers[:1] },
 		"width":    func(b *Baselines) { b.Rows[0].Width = 0 },
