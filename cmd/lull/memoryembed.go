@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/lull-npc/lull/rag"
-	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/local"
 )
 
@@ -18,9 +17,9 @@ func (a *app) openEmbedder(ctx context.Context, name string) (rag.Embedder, func
 	if name == noEmbedder {
 		return nil, free, nil
 	}
-	// No game runs here, so it may use every core.
-	e, err := local.OpenEmbedder(ctx, local.EmbedderConfig{Assets: a.assetOptions(), File: name,
-		Threads: llamacpp.DefaultThreads()})
+	// One thread, though no game runs here: beside anything else that is busy, a
+	// second one is waited for at each layer and makes it many times slower.
+	e, err := local.OpenEmbedder(ctx, local.EmbedderConfig{Assets: a.assetOptions(), File: name})
 	if err != nil {
 		return nil, free, err
 	}
