@@ -8,7 +8,7 @@ import (
 
 // csharpNames are the types of C# that are as wide as C's.
 var csharpNames = map[string]string{
-	"char": "byte", "uint16_t": "ushort", "int32_t": "int", "uint32_t": "uint", "float": "float",
+	"char": "byte", "uint16_t": "ushort", "int32_t": "int", "uint32_t": "uint", "float": "float", "double": "double",
 	"int64_t": "long", "uint64_t": "ulong", "void": "void",
 }
 

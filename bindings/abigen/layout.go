@@ -9,7 +9,7 @@ import (
 // scalars are the types that fields and parameters may have, with their bytes.
 // They are as wide on every system that lull runs on, pointers included.
 var scalars = map[string]int{
-	"char": 1, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8, "uint64_t": 8,
+	"char": 1, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "float": 4, "double": 8, "int64_t": 8, "uint64_t": 8,
 }
 
 const pointerBytes = 8

@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -63,6 +64,37 @@ func wanted(name string, p C.lullgo_const_char, bytes C.int32_t, limit int) (str
 	return textIn(name, (*C.char)(p), bytes, limit)
 }
 
+// texts copies several texts of a struct of the host.
+func texts(from ...textField) error {
+	for _, f := range from {
+		text, err := textIn(f.name, f.p, f.bytes, f.limit)
+		if err != nil {
+			return err
+		}
+		*f.to = text
+	}
+	return nil
+}
+
+type textField struct {
+	name  string
+	p     *C.char
+	bytes C.int32_t
+	limit int
+	to    *string
+}
+
+// lines splits a text at its line ends; empty lines do not count.
+func lines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
 // fit is how many bytes of text go into room, whole characters only.
 func fit(text string, room int) int {
 	if len(text) <= room {
@@ -103,15 +135,19 @@ func textOut(text string, buffer *C.char, capacity C.int32_t, length *C.int32_t)
 // firstSizes are the bytes that the structs had in ABI version 1. A host may be
 // older than this library and give as little; it may not be newer.
 const (
-	firstWorldDef    = 96
-	firstWorldStatus = 24
-	firstNPCDef      = 48
-	firstTimings     = 40
-	firstSample      = 72
-	firstHostSignals = 24
-	firstDecision    = 64
-	firstStatistics  = 104
-	firstEvent       = 320
+	firstWorldDef     = 176
+	firstWorldStatus  = 24
+	firstNPCDef       = 56
+	firstParameterDef = 80
+	firstActionValue  = 96
+	firstQuestDef     = 48
+	firstMemoryDef    = 32
+	firstTimings      = 40
+	firstSample       = 72
+	firstHostSignals  = 24
+	firstDecision     = 64
+	firstStatistics   = 112
+	firstEvent        = 320
 )
 
 // sized checks the struct_size with which a struct begins.

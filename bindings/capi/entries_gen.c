@@ -236,10 +236,10 @@ int32_t lull_npc_greeting(lull_npc_id npc, char *buffer, int32_t capacity_bytes,
     return answer;
 }
 
-int32_t lull_npc_set_priority(lull_npc_id npc, int32_t priority) {
+int32_t lull_npc_set_distance(lull_npc_id npc, float distance) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_set_priority(npc, priority);
+    int32_t answer = lullgo_npc_set_distance(npc, distance);
     lull_signals_leave(&mask);
     return answer;
 }
@@ -252,10 +252,42 @@ int32_t lull_npc_say(lull_npc_id npc, const char *text, int32_t text_bytes, uint
     return answer;
 }
 
-int32_t lull_npc_cancel(lull_npc_id npc) {
+int32_t lull_npc_cue(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_cancel(npc);
+    int32_t answer = lullgo_npc_cue(npc, text, text_bytes, reply);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_tell(lull_npc_id npc, const char *speaker, int32_t speaker_bytes, const char *text, int32_t text_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_tell(npc, speaker, speaker_bytes, text, text_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_interrupt(lull_npc_id npc) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_interrupt(npc);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_resume(lull_npc_id npc, uint64_t *reply) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_resume(npc, reply);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_bark(lull_npc_id npc, const char *situation, int32_t situation_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_bark(npc, situation, situation_bytes);
     lull_signals_leave(&mask);
     return answer;
 }
@@ -268,26 +300,26 @@ int32_t lull_npc_is_busy(lull_npc_id npc) {
     return answer;
 }
 
-int32_t lull_npc_warm_up(lull_npc_id npc, uint64_t *reply) {
+int32_t lull_npc_warm_up(lull_npc_id npc) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_warm_up(npc, reply);
+    int32_t answer = lullgo_npc_warm_up(npc);
     lull_signals_leave(&mask);
     return answer;
 }
 
-int32_t lull_npc_undo(lull_npc_id npc) {
+int32_t lull_npcs_gather(const lull_npc_id *npcs, int32_t count) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_undo(npc);
+    int32_t answer = lullgo_npcs_gather(npcs, count);
     lull_signals_leave(&mask);
     return answer;
 }
 
-int32_t lull_npc_clear(lull_npc_id npc) {
+int32_t lull_npc_part(lull_npc_id npc) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_clear(npc);
+    int32_t answer = lullgo_npc_part(npc);
     lull_signals_leave(&mask);
     return answer;
 }
@@ -300,42 +332,218 @@ int32_t lull_npc_line_count(lull_npc_id npc, int32_t *count) {
     return answer;
 }
 
-int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *by_player, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
+int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *kind, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_line(npc, index, by_player, buffer, capacity_bytes, length_bytes);
+    int32_t answer = lullgo_npc_line(npc, index, kind, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
 }
 
-int32_t lull_npc_save(lull_npc_id npc, void *buffer, int64_t capacity_bytes, int64_t *length_bytes) {
+int32_t lull_npc_line_speaker(lull_npc_id npc, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_save(npc, buffer, capacity_bytes, length_bytes);
+    int32_t answer = lullgo_npc_line_speaker(npc, index, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
 }
 
-int32_t lull_npc_load(lull_npc_id npc, const void *data, int64_t data_bytes) {
+int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_load(npc, data, data_bytes);
+    int32_t answer = lullgo_npc_explain(npc, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
 }
 
-int32_t lull_npc_save_file(lull_npc_id npc, const char *path, int32_t path_bytes) {
+int32_t lull_npc_clear_actions(lull_npc_id npc) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_save_file(npc, path, path_bytes);
+    int32_t answer = lullgo_npc_clear_actions(npc);
     lull_signals_leave(&mask);
     return answer;
 }
 
-int32_t lull_npc_load_file(lull_npc_id npc, const char *path, int32_t path_bytes) {
+int32_t lull_npc_add_action(lull_npc_id npc, const char *name, int32_t name_bytes, const char *description, int32_t description_bytes) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);
-    int32_t answer = lullgo_npc_load_file(npc, path, path_bytes);
+    int32_t answer = lullgo_npc_add_action(npc, name, name_bytes, description, description_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_default_parameter_def(lull_parameter_def *def, uint32_t struct_size) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_default_parameter_def(def, struct_size);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_add_parameter(lull_npc_id npc, const char *action, int32_t action_bytes, const lull_parameter_def *def) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_add_parameter(npc, action, action_bytes, def);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_set_targets(lull_npc_id npc, const char *kind, int32_t kind_bytes, const char *targets, int32_t targets_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_set_targets(npc, kind, kind_bytes, targets, targets_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_action_value_count(lull_world_id world, uint64_t reply, int32_t *count) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_action_value_count(world, reply, count);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_action_get_value(lull_world_id world, uint64_t reply, int32_t index, lull_action_value *value) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_action_get_value(world, reply, index, value);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_action_value_text(lull_world_id world, uint64_t reply, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_action_value_text(world, reply, index, buffer, capacity_bytes, length_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_action_accept(lull_world_id world, uint64_t reply) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_action_accept(world, reply);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_action_refuse(lull_world_id world, uint64_t reply, const char *reason, int32_t reason_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_action_refuse(world, reply, reason, reason_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_set_fact(lull_npc_id npc, const char *key, int32_t key_bytes, const char *text, int32_t text_bytes, int64_t from_ns, int64_t until_ns) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_set_fact(npc, key, key_bytes, text, text_bytes, from_ns, until_ns);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_set_fact(lull_world_id world, const char *key, int32_t key_bytes, const char *text, int32_t text_bytes, int64_t from_ns, int64_t until_ns) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_set_fact(world, key, key_bytes, text, text_bytes, from_ns, until_ns);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_default_quest_def(lull_quest_def *def, uint32_t struct_size) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_default_quest_def(def, struct_size);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_set_quest(lull_npc_id npc, const lull_quest_def *def) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_set_quest(npc, def);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_quest_state(lull_npc_id npc, const char *id, int32_t id_bytes, int32_t *state) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_quest_state(npc, id, id_bytes, state);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_default_memory_def(lull_memory_def *def, uint32_t struct_size) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_default_memory_def(def, struct_size);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_npc_remember(lull_npc_id npc, const lull_memory_def *def) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_npc_remember(npc, def);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_set_game_time(lull_world_id world, int64_t game_time_ns) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_set_game_time(world, game_time_ns);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_save_memories(lull_world_id world, const char *path, int32_t path_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_save_memories(world, path, path_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_load_memories(lull_world_id world, const char *path, int32_t path_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_load_memories(world, path, path_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_save(lull_world_id world, void *buffer, int64_t capacity_bytes, int64_t *length_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_save(world, buffer, capacity_bytes, length_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_load(lull_world_id world, const void *data, int64_t data_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_load(world, data, data_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_save_file(lull_world_id world, const char *path, int32_t path_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_save_file(world, path, path_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
+int32_t lull_world_load_file(lull_world_id world, const char *path, int32_t path_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_world_load_file(world, path, path_bytes);
     lull_signals_leave(&mask);
     return answer;
 }

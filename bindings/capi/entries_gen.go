@@ -185,10 +185,10 @@ func lullgo_npc_greeting(npc C.lull_npc_id, buffer *C.char, capacity_bytes C.int
 	return npcGreeting(npc, buffer, capacity_bytes, length_bytes)
 }
 
-//export lullgo_npc_set_priority
-func lullgo_npc_set_priority(npc C.lull_npc_id, priority C.int32_t) (answer C.int32_t) {
-	defer recovered("lull_npc_set_priority", &answer)
-	return npcSetPriority(npc, priority)
+//export lullgo_npc_set_distance
+func lullgo_npc_set_distance(npc C.lull_npc_id, distance C.float) (answer C.int32_t) {
+	defer recovered("lull_npc_set_distance", &answer)
+	return npcSetDistance(npc, distance)
 }
 
 //export lullgo_npc_say
@@ -197,10 +197,34 @@ func lullgo_npc_say(npc C.lull_npc_id, text C.lullgo_const_char, text_bytes C.in
 	return npcSay(npc, text, text_bytes, reply)
 }
 
-//export lullgo_npc_cancel
-func lullgo_npc_cancel(npc C.lull_npc_id) (answer C.int32_t) {
-	defer recovered("lull_npc_cancel", &answer)
-	return npcCancel(npc)
+//export lullgo_npc_cue
+func lullgo_npc_cue(npc C.lull_npc_id, text C.lullgo_const_char, text_bytes C.int32_t, reply *C.uint64_t) (answer C.int32_t) {
+	defer recovered("lull_npc_cue", &answer)
+	return npcCue(npc, text, text_bytes, reply)
+}
+
+//export lullgo_npc_tell
+func lullgo_npc_tell(npc C.lull_npc_id, speaker C.lullgo_const_char, speaker_bytes C.int32_t, text C.lullgo_const_char, text_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npc_tell", &answer)
+	return npcTell(npc, speaker, speaker_bytes, text, text_bytes)
+}
+
+//export lullgo_npc_interrupt
+func lullgo_npc_interrupt(npc C.lull_npc_id) (answer C.int32_t) {
+	defer recovered("lull_npc_interrupt", &answer)
+	return npcInterrupt(npc)
+}
+
+//export lullgo_npc_resume
+func lullgo_npc_resume(npc C.lull_npc_id, reply *C.uint64_t) (answer C.int32_t) {
+	defer recovered("lull_npc_resume", &answer)
+	return npcResume(npc, reply)
+}
+
+//export lullgo_npc_bark
+func lullgo_npc_bark(npc C.lull_npc_id, situation C.lullgo_const_char, situation_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npc_bark", &answer)
+	return npcBark(npc, situation, situation_bytes)
 }
 
 //export lullgo_npc_is_busy
@@ -210,21 +234,21 @@ func lullgo_npc_is_busy(npc C.lull_npc_id) (answer C.int32_t) {
 }
 
 //export lullgo_npc_warm_up
-func lullgo_npc_warm_up(npc C.lull_npc_id, reply *C.uint64_t) (answer C.int32_t) {
+func lullgo_npc_warm_up(npc C.lull_npc_id) (answer C.int32_t) {
 	defer recovered("lull_npc_warm_up", &answer)
-	return npcWarmUp(npc, reply)
+	return npcWarmUp(npc)
 }
 
-//export lullgo_npc_undo
-func lullgo_npc_undo(npc C.lull_npc_id) (answer C.int32_t) {
-	defer recovered("lull_npc_undo", &answer)
-	return npcUndo(npc)
+//export lullgo_npcs_gather
+func lullgo_npcs_gather(npcs C.lullgo_const_lull_npc_id, count C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npcs_gather", &answer)
+	return npcsGather(npcs, count)
 }
 
-//export lullgo_npc_clear
-func lullgo_npc_clear(npc C.lull_npc_id) (answer C.int32_t) {
-	defer recovered("lull_npc_clear", &answer)
-	return npcClear(npc)
+//export lullgo_npc_part
+func lullgo_npc_part(npc C.lull_npc_id) (answer C.int32_t) {
+	defer recovered("lull_npc_part", &answer)
+	return npcPart(npc)
 }
 
 //export lullgo_npc_line_count
@@ -234,33 +258,165 @@ func lullgo_npc_line_count(npc C.lull_npc_id, count *C.int32_t) (answer C.int32_
 }
 
 //export lullgo_npc_line
-func lullgo_npc_line(npc C.lull_npc_id, index C.int32_t, by_player *C.int32_t, buffer *C.char, capacity_bytes C.int32_t, length_bytes *C.int32_t) (answer C.int32_t) {
+func lullgo_npc_line(npc C.lull_npc_id, index C.int32_t, kind *C.int32_t, buffer *C.char, capacity_bytes C.int32_t, length_bytes *C.int32_t) (answer C.int32_t) {
 	defer recovered("lull_npc_line", &answer)
-	return npcLine(npc, index, by_player, buffer, capacity_bytes, length_bytes)
+	return npcLine(npc, index, kind, buffer, capacity_bytes, length_bytes)
 }
 
-//export lullgo_npc_save
-func lullgo_npc_save(npc C.lull_npc_id, buffer unsafe.Pointer, capacity_bytes C.int64_t, length_bytes *C.int64_t) (answer C.int32_t) {
-	defer recovered("lull_npc_save", &answer)
-	return npcSave(npc, buffer, capacity_bytes, length_bytes)
+//export lullgo_npc_line_speaker
+func lullgo_npc_line_speaker(npc C.lull_npc_id, index C.int32_t, buffer *C.char, capacity_bytes C.int32_t, length_bytes *C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npc_line_speaker", &answer)
+	return npcLineSpeaker(npc, index, buffer, capacity_bytes, length_bytes)
 }
 
-//export lullgo_npc_load
-func lullgo_npc_load(npc C.lull_npc_id, data C.lullgo_const_void, data_bytes C.int64_t) (answer C.int32_t) {
-	defer recovered("lull_npc_load", &answer)
-	return npcLoad(npc, data, data_bytes)
+//export lullgo_npc_explain
+func lullgo_npc_explain(npc C.lull_npc_id, buffer *C.char, capacity_bytes C.int32_t, length_bytes *C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npc_explain", &answer)
+	return npcExplain(npc, buffer, capacity_bytes, length_bytes)
 }
 
-//export lullgo_npc_save_file
-func lullgo_npc_save_file(npc C.lull_npc_id, path C.lullgo_const_char, path_bytes C.int32_t) (answer C.int32_t) {
-	defer recovered("lull_npc_save_file", &answer)
-	return npcSaveFile(npc, path, path_bytes)
+//export lullgo_npc_clear_actions
+func lullgo_npc_clear_actions(npc C.lull_npc_id) (answer C.int32_t) {
+	defer recovered("lull_npc_clear_actions", &answer)
+	return npcClearActions(npc)
 }
 
-//export lullgo_npc_load_file
-func lullgo_npc_load_file(npc C.lull_npc_id, path C.lullgo_const_char, path_bytes C.int32_t) (answer C.int32_t) {
-	defer recovered("lull_npc_load_file", &answer)
-	return npcLoadFile(npc, path, path_bytes)
+//export lullgo_npc_add_action
+func lullgo_npc_add_action(npc C.lull_npc_id, name C.lullgo_const_char, name_bytes C.int32_t, description C.lullgo_const_char, description_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npc_add_action", &answer)
+	return npcAddAction(npc, name, name_bytes, description, description_bytes)
+}
+
+//export lullgo_default_parameter_def
+func lullgo_default_parameter_def(def *C.lull_parameter_def, struct_size C.uint32_t) (answer C.int32_t) {
+	defer recovered("lull_default_parameter_def", &answer)
+	return defaultParameterDef(def, struct_size)
+}
+
+//export lullgo_npc_add_parameter
+func lullgo_npc_add_parameter(npc C.lull_npc_id, action C.lullgo_const_char, action_bytes C.int32_t, def C.lullgo_const_lull_parameter_def) (answer C.int32_t) {
+	defer recovered("lull_npc_add_parameter", &answer)
+	return npcAddParameter(npc, action, action_bytes, def)
+}
+
+//export lullgo_npc_set_targets
+func lullgo_npc_set_targets(npc C.lull_npc_id, kind C.lullgo_const_char, kind_bytes C.int32_t, targets C.lullgo_const_char, targets_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npc_set_targets", &answer)
+	return npcSetTargets(npc, kind, kind_bytes, targets, targets_bytes)
+}
+
+//export lullgo_action_value_count
+func lullgo_action_value_count(world C.lull_world_id, reply C.uint64_t, count *C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_action_value_count", &answer)
+	return actionValueCount(world, reply, count)
+}
+
+//export lullgo_action_get_value
+func lullgo_action_get_value(world C.lull_world_id, reply C.uint64_t, index C.int32_t, value *C.lull_action_value) (answer C.int32_t) {
+	defer recovered("lull_action_get_value", &answer)
+	return actionGetValue(world, reply, index, value)
+}
+
+//export lullgo_action_value_text
+func lullgo_action_value_text(world C.lull_world_id, reply C.uint64_t, index C.int32_t, buffer *C.char, capacity_bytes C.int32_t, length_bytes *C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_action_value_text", &answer)
+	return actionValueText(world, reply, index, buffer, capacity_bytes, length_bytes)
+}
+
+//export lullgo_action_accept
+func lullgo_action_accept(world C.lull_world_id, reply C.uint64_t) (answer C.int32_t) {
+	defer recovered("lull_action_accept", &answer)
+	return actionAccept(world, reply)
+}
+
+//export lullgo_action_refuse
+func lullgo_action_refuse(world C.lull_world_id, reply C.uint64_t, reason C.lullgo_const_char, reason_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_action_refuse", &answer)
+	return actionRefuse(world, reply, reason, reason_bytes)
+}
+
+//export lullgo_npc_set_fact
+func lullgo_npc_set_fact(npc C.lull_npc_id, key C.lullgo_const_char, key_bytes C.int32_t, text C.lullgo_const_char, text_bytes C.int32_t, from_ns C.int64_t, until_ns C.int64_t) (answer C.int32_t) {
+	defer recovered("lull_npc_set_fact", &answer)
+	return npcSetFact(npc, key, key_bytes, text, text_bytes, from_ns, until_ns)
+}
+
+//export lullgo_world_set_fact
+func lullgo_world_set_fact(world C.lull_world_id, key C.lullgo_const_char, key_bytes C.int32_t, text C.lullgo_const_char, text_bytes C.int32_t, from_ns C.int64_t, until_ns C.int64_t) (answer C.int32_t) {
+	defer recovered("lull_world_set_fact", &answer)
+	return worldSetFact(world, key, key_bytes, text, text_bytes, from_ns, until_ns)
+}
+
+//export lullgo_default_quest_def
+func lullgo_default_quest_def(def *C.lull_quest_def, struct_size C.uint32_t) (answer C.int32_t) {
+	defer recovered("lull_default_quest_def", &answer)
+	return defaultQuestDef(def, struct_size)
+}
+
+//export lullgo_npc_set_quest
+func lullgo_npc_set_quest(npc C.lull_npc_id, def C.lullgo_const_lull_quest_def) (answer C.int32_t) {
+	defer recovered("lull_npc_set_quest", &answer)
+	return npcSetQuest(npc, def)
+}
+
+//export lullgo_npc_quest_state
+func lullgo_npc_quest_state(npc C.lull_npc_id, id C.lullgo_const_char, id_bytes C.int32_t, state *C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_npc_quest_state", &answer)
+	return npcQuestState(npc, id, id_bytes, state)
+}
+
+//export lullgo_default_memory_def
+func lullgo_default_memory_def(def *C.lull_memory_def, struct_size C.uint32_t) (answer C.int32_t) {
+	defer recovered("lull_default_memory_def", &answer)
+	return defaultMemoryDef(def, struct_size)
+}
+
+//export lullgo_npc_remember
+func lullgo_npc_remember(npc C.lull_npc_id, def C.lullgo_const_lull_memory_def) (answer C.int32_t) {
+	defer recovered("lull_npc_remember", &answer)
+	return npcRemember(npc, def)
+}
+
+//export lullgo_world_set_game_time
+func lullgo_world_set_game_time(world C.lull_world_id, game_time_ns C.int64_t) (answer C.int32_t) {
+	defer recovered("lull_world_set_game_time", &answer)
+	return worldSetGameTime(world, game_time_ns)
+}
+
+//export lullgo_world_save_memories
+func lullgo_world_save_memories(world C.lull_world_id, path C.lullgo_const_char, path_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_world_save_memories", &answer)
+	return worldSaveMemories(world, path, path_bytes)
+}
+
+//export lullgo_world_load_memories
+func lullgo_world_load_memories(world C.lull_world_id, path C.lullgo_const_char, path_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_world_load_memories", &answer)
+	return worldLoadMemories(world, path, path_bytes)
+}
+
+//export lullgo_world_save
+func lullgo_world_save(world C.lull_world_id, buffer unsafe.Pointer, capacity_bytes C.int64_t, length_bytes *C.int64_t) (answer C.int32_t) {
+	defer recovered("lull_world_save", &answer)
+	return worldSave(world, buffer, capacity_bytes, length_bytes)
+}
+
+//export lullgo_world_load
+func lullgo_world_load(world C.lull_world_id, data C.lullgo_const_void, data_bytes C.int64_t) (answer C.int32_t) {
+	defer recovered("lull_world_load", &answer)
+	return worldLoad(world, data, data_bytes)
+}
+
+//export lullgo_world_save_file
+func lullgo_world_save_file(world C.lull_world_id, path C.lullgo_const_char, path_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_world_save_file", &answer)
+	return worldSaveFile(world, path, path_bytes)
+}
+
+//export lullgo_world_load_file
+func lullgo_world_load_file(world C.lull_world_id, path C.lullgo_const_char, path_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_world_load_file", &answer)
+	return worldLoadFile(world, path, path_bytes)
 }
 
 // layouts are the structs of lull.h as the C compiler lays them out.
@@ -271,6 +427,10 @@ func layouts() map[string]any {
 		"lull_world_def":     C.lull_world_def{},
 		"lull_world_status":  C.lull_world_status{},
 		"lull_npc_def":       C.lull_npc_def{},
+		"lull_parameter_def": C.lull_parameter_def{},
+		"lull_action_value":  C.lull_action_value{},
+		"lull_quest_def":     C.lull_quest_def{},
+		"lull_memory_def":    C.lull_memory_def{},
 		"lull_frame_timings": C.lull_frame_timings{},
 		"lull_frame_sample":  C.lull_frame_sample{},
 		"lull_host_signals":  C.lull_host_signals{},

@@ -3,7 +3,6 @@
 package main
 
 /*
-#include <string.h>
 #include "entries_gen.h"
 */
 import "C"
@@ -12,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/lull-npc/lull/bindings/capi/world"
+	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
@@ -42,7 +42,7 @@ func pollEvents(id C.lull_world_id, events *C.lull_event, size, capacity C.int32
 				break
 			}
 			gathered = true
-			w.Gather()
+			w.Collect()
 			continue
 		}
 		eventOut(w, e, unsafe.Add(unsafe.Pointer(events), int(n)*int(size)), uintptr(size))
@@ -59,7 +59,7 @@ func eventOut(w *world.World, e *world.Event, to unsafe.Pointer, size uintptr) {
 		kind: C.int32_t(e.Kind), result: C.int32_t(e.Result),
 		npc: C.lull_npc_id{index1: C.uint16_t(id.Index1), world1: C.uint16_t(id.World1),
 			generation: C.uint32_t(id.Generation)},
-		reply: C.uint64_t(e.Reply), reason: reason(e.Reason), tokens: C.int32_t(e.Tokens),
+		reply: C.uint64_t(e.Turn), reason: reason(e), tokens: C.int32_t(e.Tokens),
 		prompt_tokens: C.int32_t(e.Usage.Prompt), reused_tokens: C.int32_t(e.Usage.Reused),
 		first_ns: C.int64_t(e.Usage.TTFT), total_ns: C.int64_t(e.Usage.Total),
 	}
@@ -67,7 +67,7 @@ func eventOut(w *world.World, e *world.Event, to unsafe.Pointer, size uintptr) {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&c.text[0])), C.LULL_EVENT_TEXT_BYTES), e.Text[:n])
 	c.text_bytes = C.int32_t(n)
 	rest := e.Text[n:]
-	if e.Kind == world.Text && rest != "" {
+	if e.Kind.Long() && rest != "" {
 		c.more = 1
 		e.Text = rest
 	} else {
@@ -76,16 +76,25 @@ func eventOut(w *world.World, e *world.Event, to unsafe.Pointer, size uintptr) {
 	copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(unsafe.Pointer(&c)), size))
 }
 
-func reason(r llm.DoneReason) C.int32_t {
-	switch r {
-	case llm.DoneEnd:
-		return C.LULL_REASON_END
-	case llm.DoneStop:
-		return C.LULL_REASON_STOP
-	case llm.DoneLength:
-		return C.LULL_REASON_LENGTH
-	case llm.DoneContext:
-		return C.LULL_REASON_CONTEXT
+func reason(e *world.Event) C.int32_t {
+	if e.Kind != world.Done {
+		return C.LULL_REASON_NONE
 	}
-	return C.LULL_REASON_NONE
+	switch e.Reason {
+	case string(llm.DoneEnd):
+		return C.LULL_REASON_END
+	case string(llm.DoneStop):
+		return C.LULL_REASON_STOP
+	case string(llm.DoneLength):
+		return C.LULL_REASON_LENGTH
+	case string(llm.DoneContext):
+		return C.LULL_REASON_CONTEXT
+	case string(npc.SpeechEnough):
+		return C.LULL_REASON_SENTENCE
+	case string(npc.SpeechRepeats):
+		return C.LULL_REASON_REPEATS
+	case string(npc.SpeechVoice):
+		return C.LULL_REASON_VOICE
+	}
+	return C.LULL_REASON_OTHER
 }

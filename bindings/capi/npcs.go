@@ -8,16 +8,18 @@ package main
 import "C"
 
 import (
-	"os"
-	"path/filepath"
 	"unsafe"
 
 	"github.com/lull-npc/lull/bindings/capi/world"
-	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/npc"
 )
 
+// nameLimit is for names, keys and kinds: package npc has its own, tighter ones.
+const nameLimit = 1024
+
 func npcDefaults() C.lull_npc_def {
-	return C.lull_npc_def{persona_bytes: C.LULL_TERMINATED, persona_file_bytes: C.LULL_TERMINATED}
+	return C.lull_npc_def{persona_bytes: C.LULL_TERMINATED, persona_file_bytes: C.LULL_TERMINATED,
+		name_bytes: C.LULL_TERMINATED}
 }
 
 func defaultNpcDef(def *C.lull_npc_def, size C.uint32_t) C.int32_t {
@@ -39,11 +41,13 @@ func npcCreate(id C.lull_world_id, def C.lullgo_const_lull_npc_def, out *C.lull_
 	if err := structIn("def", unsafe.Pointer(def), firstNPCDef, &c); err != nil {
 		return answer(w, err)
 	}
-	d := world.NPCDef{Priority: int(c.priority), Seed: uint32(c.seed), Tokens: int(c.reply_tokens_max)}
-	if d.Persona, err = textIn("persona", c.persona, c.persona_bytes, C.LULL_MAX_PERSONA_BYTES); err != nil {
-		return answer(w, err)
-	}
-	if d.File, err = textIn("persona_file", c.persona_file, c.persona_file_bytes, C.LULL_MAX_PATH_BYTES); err != nil {
+	d := world.NPCDef{Distance: float32(c.distance), Seed: uint32(c.seed), Tokens: int(c.reply_tokens_max)}
+	err = texts(
+		textField{"persona", c.persona, c.persona_bytes, C.LULL_MAX_PERSONA_BYTES, &d.Persona},
+		textField{"persona_file", c.persona_file, c.persona_file_bytes, C.LULL_MAX_PATH_BYTES, &d.File},
+		textField{"name", c.name, c.name_bytes, nameLimit, &d.Name},
+	)
+	if err != nil {
 		return answer(w, err)
 	}
 	if d.Greedy, err = flag("greedy", c.greedy); err != nil {
@@ -63,8 +67,7 @@ func npcDestroy(id C.lull_npc_id) C.int32_t {
 		return refuse(err)
 	}
 	defer w.Leave()
-	n.Destroy()
-	return C.LULL_OK
+	return answer(w, n.Destroy())
 }
 
 func npcIsValid(id C.lull_npc_id) C.int32_t { return truth(world.ValidNPC(npcID(id))) }
@@ -87,227 +90,124 @@ func npcGreeting(id C.lull_npc_id, buffer *C.char, capacity C.int32_t, length *C
 	return answer(w, textOut(n.Greeting(), buffer, capacity, length))
 }
 
-func npcSetPriority(id C.lull_npc_id, priority C.int32_t) C.int32_t {
+func npcSetDistance(id C.lull_npc_id, distance C.float) C.int32_t {
 	w, n, err := world.EnterNPC(npcID(id))
 	if err != nil {
 		return refuse(err)
 	}
 	defer w.Leave()
-	n.SetPriority(int(priority))
-	return C.LULL_OK
+	return answer(w, n.SetDistance(float32(distance)))
 }
 
-func npcSay(id C.lull_npc_id, text C.lullgo_const_char, bytes C.int32_t, out *C.uint64_t) C.int32_t {
+func npcSetFact(id C.lull_npc_id, key C.lullgo_const_char, keyBytes C.int32_t, text C.lullgo_const_char,
+	textBytes C.int32_t, from, until C.int64_t) C.int32_t {
 	w, n, err := world.EnterNPC(npcID(id))
 	if err != nil {
 		return refuse(err)
 	}
 	defer w.Leave()
-	line, err := wanted("text", text, bytes, C.LULL_MAX_LINE_BYTES)
+	f, err := factIn(key, keyBytes, text, textBytes, from, until)
 	if err != nil {
 		return answer(w, err)
 	}
-	reply, err := n.Say(line)
-	return begun(w, reply, err, out)
+	return answer(w, n.SetFact(f))
 }
 
-func begun(w *world.World, reply uint64, err error, out *C.uint64_t) C.int32_t {
-	if out != nil {
-		*out = C.uint64_t(reply)
+func worldSetFact(id C.lull_world_id, key C.lullgo_const_char, keyBytes C.int32_t, text C.lullgo_const_char,
+	textBytes C.int32_t, from, until C.int64_t) C.int32_t {
+	w, err := world.Enter(worldID(id))
+	if err != nil {
+		return refuse(err)
+	}
+	defer w.Leave()
+	f, err := factIn(key, keyBytes, text, textBytes, from, until)
+	if err != nil {
+		return answer(w, err)
+	}
+	return answer(w, w.SetFact(f))
+}
+
+func factIn(key C.lullgo_const_char, keyBytes C.int32_t, text C.lullgo_const_char, textBytes C.int32_t,
+	from, until C.int64_t) (f npc.Fact, err error) {
+	f.From, f.Until = int64(from), int64(until)
+	if f.Key, err = wanted("key", key, keyBytes, nameLimit); err != nil {
+		return f, err
+	}
+	f.Text, err = textIn("text", (*C.char)(text), textBytes, C.LULL_MAX_LINE_BYTES)
+	return f, err
+}
+
+func questDefaults() C.lull_quest_def {
+	return C.lull_quest_def{id_bytes: C.LULL_TERMINATED, text_bytes: C.LULL_TERMINATED}
+}
+
+func defaultQuestDef(def *C.lull_quest_def, size C.uint32_t) C.int32_t {
+	d := questDefaults()
+	return defaultOut(&d, unsafe.Pointer(def), size, firstQuestDef)
+}
+
+func npcSetQuest(id C.lull_npc_id, def C.lullgo_const_lull_quest_def) C.int32_t {
+	w, n, err := world.EnterNPC(npcID(id))
+	if err != nil {
+		return refuse(err)
+	}
+	defer w.Leave()
+	c := questDefaults()
+	if err := structIn("def", unsafe.Pointer(def), firstQuestDef, &c); err != nil {
+		return answer(w, err)
+	}
+	if c.state < 0 || c.state > C.LULL_QUEST_FAILED {
+		return answer(w, world.Errorf(world.InvalidArgument, "state is %d: want one of enum lull_quest_state", c.state))
+	}
+	q := npc.Quest{State: npc.QuestState(c.state), From: int64(c.from_ns), Until: int64(c.until_ns)}
+	err = texts(textField{"id", c.id, c.id_bytes, nameLimit, &q.ID},
+		textField{"text", c.text, c.text_bytes, C.LULL_MAX_LINE_BYTES, &q.Text})
+	if err != nil {
+		return answer(w, err)
+	}
+	return answer(w, n.SetQuest(q))
+}
+
+func npcQuestState(id C.lull_npc_id, quest C.lullgo_const_char, bytes C.int32_t, state *C.int32_t) C.int32_t {
+	w, n, err := world.EnterNPC(npcID(id))
+	if err != nil {
+		return refuse(err)
+	}
+	defer w.Leave()
+	name, err := wanted("id", quest, bytes, nameLimit)
+	if err != nil {
+		return answer(w, err)
+	}
+	if state == nil {
+		return answer(w, world.Errorf(world.NullPointer, "state is null"))
+	}
+	s, err := n.Quest(name)
+	if err == nil {
+		*state = C.int32_t(s)
 	}
 	return answer(w, err)
 }
 
-func npcWarmUp(id C.lull_npc_id, out *C.uint64_t) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	reply, err := n.WarmUp()
-	return begun(w, reply, err, out)
+func defaultMemoryDef(def *C.lull_memory_def, size C.uint32_t) C.int32_t {
+	d := C.lull_memory_def{text_bytes: C.LULL_TERMINATED, speaker_bytes: C.LULL_TERMINATED}
+	return defaultOut(&d, unsafe.Pointer(def), size, firstMemoryDef)
 }
 
-func npcCancel(id C.lull_npc_id) C.int32_t {
+func npcRemember(id C.lull_npc_id, def C.lullgo_const_lull_memory_def) C.int32_t {
 	w, n, err := world.EnterNPC(npcID(id))
 	if err != nil {
 		return refuse(err)
 	}
 	defer w.Leave()
-	return answer(w, n.Cancel())
-}
-
-func npcIsBusy(id C.lull_npc_id) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
+	c := C.lull_memory_def{text_bytes: C.LULL_TERMINATED, speaker_bytes: C.LULL_TERMINATED}
+	if err := structIn("def", unsafe.Pointer(def), firstMemoryDef, &c); err != nil {
+		return answer(w, err)
 	}
-	defer w.Leave()
-	return truth(n.Busy())
-}
-
-func npcUndo(id C.lull_npc_id) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	return answer(w, n.Undo())
-}
-
-func npcClear(id C.lull_npc_id) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	n.Clear()
-	return C.LULL_OK
-}
-
-func npcLineCount(id C.lull_npc_id, count *C.int32_t) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	if count == nil {
-		return answer(w, world.Errorf(world.NullPointer, "count is null"))
-	}
-	*count = C.int32_t(len(n.Lines()))
-	return C.LULL_OK
-}
-
-func npcLine(id C.lull_npc_id, index C.int32_t, byPlayer *C.int32_t, buffer *C.char, capacity C.int32_t,
-	length *C.int32_t) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	lines := n.Lines()
-	if index < 0 || int(index) >= len(lines) {
-		return answer(w, world.Errorf(world.InvalidArgument, "index is %d: there are %d lines", index, len(lines)))
-	}
-	if byPlayer != nil {
-		*byPlayer = truth(lines[index].Role == llm.User)
-	}
-	return answer(w, textOut(lines[index].Text, buffer, capacity, length))
-}
-
-func npcSave(id C.lull_npc_id, buffer unsafe.Pointer, capacity C.int64_t, length *C.int64_t) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	switch {
-	case capacity < 0:
-		return answer(w, world.Errorf(world.InvalidArgument, "capacity_bytes is %d: want 0 or more", capacity))
-	case buffer == nil && capacity > 0:
-		return answer(w, world.Errorf(world.NullPointer, "buffer is null and capacity_bytes %d", capacity))
-	}
-	data, err := n.Save()
+	var text, speaker string
+	err = texts(textField{"text", c.text, c.text_bytes, C.LULL_MAX_LINE_BYTES, &text},
+		textField{"speaker", c.speaker, c.speaker_bytes, nameLimit, &speaker})
 	if err != nil {
 		return answer(w, err)
 	}
-	if length != nil {
-		*length = C.int64_t(len(data))
-	}
-	if int64(capacity) < int64(len(data)) {
-		return answer(w, world.Errorf(world.BufferTooSmall, "the buffer has %d bytes, the save %d",
-			capacity, len(data)))
-	}
-	copy(unsafe.Slice((*byte)(buffer), len(data)), data)
-	return C.LULL_OK
-}
-
-func npcLoad(id C.lull_npc_id, data C.lullgo_const_void, bytes C.int64_t) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	switch {
-	case data == nil:
-		return answer(w, world.Errorf(world.NullPointer, "data is null"))
-	case bytes < 0:
-		return answer(w, world.Errorf(world.InvalidArgument, "data_bytes is %d: want 0 or more", bytes))
-	case bytes > C.LULL_MAX_SAVE_BYTES:
-		return answer(w, world.Errorf(world.TooLong, "data_bytes is %d: want %d at most",
-			bytes, C.LULL_MAX_SAVE_BYTES))
-	}
-	return answer(w, n.Load(unsafe.Slice((*byte)(unsafe.Pointer(data)), int(bytes))))
-}
-
-func npcSaveFile(id C.lull_npc_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	name, err := pathIn(path, bytes)
-	if err != nil {
-		return answer(w, err)
-	}
-	data, err := n.Save()
-	if err != nil {
-		return answer(w, err)
-	}
-	return answer(w, replaceFile(name, data))
-}
-
-// replaceFile writes beside the file and renames, so that a crash leaves the
-// old or the new one.
-func replaceFile(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
-	if err == nil {
-		_, err = f.Write(data)
-		if e := f.Sync(); err == nil {
-			err = e
-		}
-		if e := f.Close(); err == nil {
-			err = e
-		}
-		if err == nil {
-			err = os.Rename(f.Name(), name)
-		}
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}
-	if err != nil {
-		return world.Errorf(world.File, "writing %s: %v", name, err)
-	}
-	return nil
-}
-
-func pathIn(path C.lullgo_const_char, bytes C.int32_t) (string, error) {
-	name, err := wanted("path", path, bytes, C.LULL_MAX_PATH_BYTES)
-	if err == nil && name == "" {
-		err = world.Errorf(world.InvalidArgument, "path is empty")
-	}
-	return name, err
-}
-
-func npcLoadFile(id C.lull_npc_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
-	w, n, err := world.EnterNPC(npcID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	name, err := pathIn(path, bytes)
-	if err != nil {
-		return answer(w, err)
-	}
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > C.LULL_MAX_SAVE_BYTES {
-		return answer(w, world.Errorf(world.TooLong, "%s has %d bytes: want %d at most", name, info.Size(),
-			C.LULL_MAX_SAVE_BYTES))
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return answer(w, world.Errorf(world.File, "reading: %v", err))
-	}
-	return answer(w, n.Load(data))
+	return answer(w, n.Remember(text, speaker, int(c.importance)))
 }

@@ -20,6 +20,8 @@ func worldDefaults() C.lull_world_def {
 	return C.lull_world_def{
 		model_bytes: C.LULL_TERMINATED, library_bytes: C.LULL_TERMINATED, cache_bytes: C.LULL_TERMINATED,
 		device_bytes: C.LULL_TERMINATED, low_priority: 1,
+		player_bytes: C.LULL_TERMINATED, lore_bytes: C.LULL_TERMINATED, rules_bytes: C.LULL_TERMINATED,
+		memory_folder_bytes: C.LULL_TERMINATED,
 	}
 }
 
@@ -51,21 +53,22 @@ func worldCreate(def C.lullgo_const_lull_world_def, out *C.lull_world_id) C.int3
 }
 
 func worldDef(c *C.lull_world_def) (d world.Def, err error) {
-	for _, t := range []struct {
-		name  string
-		from  *C.char
-		bytes C.int32_t
-		to    *string
-	}{
-		{"model", c.model, c.model_bytes, &d.Model},
-		{"library", c.library, c.library_bytes, &d.Library},
-		{"cache", c.cache, c.cache_bytes, &d.Cache},
-		{"device", c.device, c.device_bytes, &d.Device},
-	} {
-		if *t.to, err = textIn(t.name, t.from, t.bytes, C.LULL_MAX_PATH_BYTES); err != nil {
-			return d, err
-		}
+	var lore, rules string
+	const path, text = C.LULL_MAX_PATH_BYTES, C.LULL_MAX_PERSONA_BYTES
+	err = texts(
+		textField{"model", c.model, c.model_bytes, path, &d.Model},
+		textField{"library", c.library, c.library_bytes, path, &d.Library},
+		textField{"cache", c.cache, c.cache_bytes, path, &d.Cache},
+		textField{"device", c.device, c.device_bytes, path, &d.Device},
+		textField{"player", c.player, c.player_bytes, path, &d.Player},
+		textField{"lore", c.lore, c.lore_bytes, text, &lore},
+		textField{"rules", c.rules, c.rules_bytes, text, &rules},
+		textField{"memory_folder", c.memory_folder, c.memory_folder_bytes, path, &d.MemoryFolder},
+	)
+	if err != nil {
+		return d, err
 	}
+	d.Lore, d.Rules = lines(lore), lines(rules)
 	if c.model_kind != C.LULL_MODEL_LLAMA && c.model_kind != C.LULL_MODEL_SCRIPTED {
 		return d, world.Errorf(world.InvalidArgument, "model_kind is %d: want one of enum lull_model_kind",
 			c.model_kind)
@@ -84,6 +87,8 @@ func worldDef(c *C.lull_world_def) (d world.Def, err error) {
 	d.Requests, d.Threads = int(c.requests_max), int(c.threads)
 	d.Preset = scheduler.Preset(c.preset)
 	d.TokenTime = time.Duration(c.scripted_token_ns)
+	d.MemoryMode, d.Seed, d.GameTime = world.MemoryMode(c.memory_mode), uint32(c.seed), int64(c.game_time_ns)
+	d.BarkQuiet, d.ActionTimeout = time.Duration(c.bark_quiet_ns), time.Duration(c.action_timeout_ns)
 	return d, nil
 }
 
@@ -140,6 +145,7 @@ func worldGetStatistics(id C.lull_world_id, out *C.lull_statistics) C.int32_t {
 		tokens_reused: C.uint64_t(s.Reused),
 		computing_ns:  C.int64_t(s.Computing), waiting_ns: C.int64_t(s.Waiting),
 		last_first_ns: C.int64_t(s.LastFirst), last_total_ns: C.int64_t(s.LastTotal),
+		memories: C.uint64_t(s.Memories),
 	}
 	return answer(w, structOut("statistics", &c, unsafe.Pointer(out), firstStatistics))
 }

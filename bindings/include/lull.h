@@ -87,10 +87,13 @@ extern "C" {
 #define LULL_MAX_PERSONA_BYTES 65536
 #define LULL_MAX_PATH_BYTES 4096
 
-/* A saved conversation has at most so many bytes; 200,000 are usual. */
+/* What a world's NPCs lived through has at most so many bytes when saved; 200,000 are usual. */
 #define LULL_MAX_SAVE_BYTES 67108864
 
-/* Worlds in a process, and NPCs in a world, at one time. */
+/* Bytes of a name in lull_action_value, the NUL included. */
+#define LULL_NAME_BYTES 72
+
+/* Worlds in a process, and NPCs in a world, at one time. An idle NPC costs about a kilobyte. */
 #define LULL_MAX_WORLDS 16
 #define LULL_MAX_NPCS 4096
 
@@ -108,11 +111,11 @@ enum lull_result {
     LULL_ERROR_TOO_LONG = -6,         /* text or data beyond its limit */
     LULL_ERROR_BUFFER_TOO_SMALL = -7, /* nothing was lost: ask again with the length that came back */
     LULL_ERROR_NOT_READY = -8,        /* the model is not loaded yet */
-    LULL_ERROR_BUSY = -9,             /* the NPC answers already: cancel, or wait for its end */
+    LULL_ERROR_BUSY = -9,             /* that is under way already: wait for its end */
     LULL_ERROR_FULL = -10,            /* a stated limit: worlds, NPCs, waiting lines */
-    LULL_ERROR_NOTHING = -11,         /* there is nothing to cancel, undo or read */
+    LULL_ERROR_NOTHING = -11,         /* there is nothing to do that with */
     LULL_ERROR_PERSONA = -12,         /* the persona cannot be used; the text points at the place */
-    LULL_ERROR_SAVE = -13,            /* the saved conversation cannot be used */
+    LULL_ERROR_SAVE = -13,            /* what was saved cannot be used */
     LULL_ERROR_FILE = -14,            /* a file cannot be read or written */
     LULL_ERROR_LOAD = -15,            /* library or model cannot be loaded */
     LULL_ERROR_CANCELLED = -16,       /* somebody asked for it */
@@ -193,23 +196,71 @@ enum lull_bottleneck {
 
 /* What an event tells. New kinds may come: skip those you do not know. */
 enum lull_event_kind {
-    LULL_EVENT_WORLD_READY = 1,     /* the model is loaded */
-    LULL_EVENT_WORLD_FAILED = 2,    /* result and text say why */
-    LULL_EVENT_TEXT = 3,            /* text goes on: whole characters */
-    LULL_EVENT_DONE = 4,            /* the reply is complete: reason and the figures */
-    LULL_EVENT_REPLY_CANCELLED = 5, /* lull_npc_cancel, or the NPC was changed meanwhile */
-    LULL_EVENT_REPLY_FAILED = 6,    /* result and text say why */
-    LULL_EVENT_OVERFLOW = 7,        /* the oldest tokens of the conversation are dropped before this reply */
-    LULL_EVENT_WARM = 8             /* lull_npc_warm_up is done */
+    LULL_EVENT_WORLD_READY = 1,   /* the model is loaded */
+    LULL_EVENT_WORLD_FAILED = 2,  /* result and text say why */
+    LULL_EVENT_THINKING = 3,      /* the NPC was spoken to: let it turn its head */
+    LULL_EVENT_BARK = 4,          /* text, written beforehand, is said at once */
+    LULL_EVENT_TEXT = 5,          /* what is said goes on with text: whole characters */
+    LULL_EVENT_SENTENCE = 6,      /* text is a whole sentence of it, for a voice */
+    LULL_EVENT_THOUGHT = 7,       /* what is thought goes on with text: not said aloud */
+    LULL_EVENT_EMOTION = 8,       /* text is one of the persona's emotions */
+    LULL_EVENT_DONE = 9,          /* the reply is complete: reason and the figures */
+    LULL_EVENT_INTERRUPTED = 10,  /* the reply was cut short: lull_npc_interrupt, or another line */
+    LULL_EVENT_REPLY_FAILED = 11, /* result and text say why */
+    LULL_EVENT_ACTION = 12,       /* the NPC wants to do what text names: accept or refuse it */
+    LULL_EVENT_ACTION_LAPSED = 13, /* nobody did in time, or it is not possible any more */
+    LULL_EVENT_QUEST = 14,        /* text is the id of a quest that was offered */
+    LULL_EVENT_OVERFLOW = 15,     /* so many tokens of the conversation are dropped before this reply */
+    LULL_EVENT_SUMMARISED = 16,   /* old lines were replaced by a summary */
+    LULL_EVENT_MEMORY_DURABLE = 17, /* all that was remembered until now is on the disk */
+    LULL_EVENT_MEMORY_FAILED = 18,  /* memories cannot be written: text says why. Nothing is lost yet */
+    LULL_EVENT_MEMORY_SAVED = 19    /* lull_world_save_memories is done; text is the path */
 };
 
 /* Why a reply ended. */
 enum lull_reason {
     LULL_REASON_NONE = 0,
-    LULL_REASON_END = 1,    /* the model ended it */
-    LULL_REASON_STOP = 2,   /* a stop string */
-    LULL_REASON_LENGTH = 3, /* the limit of the persona */
-    LULL_REASON_CONTEXT = 4 /* the context is full */
+    LULL_REASON_END = 1,      /* the model ended it */
+    LULL_REASON_STOP = 2,     /* a stop string */
+    LULL_REASON_LENGTH = 3,   /* the limit of the persona */
+    LULL_REASON_CONTEXT = 4,  /* the context is full */
+    LULL_REASON_SENTENCE = 5, /* a whole sentence, near the limit of the persona */
+    LULL_REASON_REPEATS = 6,  /* it began to say the same again */
+    LULL_REASON_VOICE = 7,    /* it began to speak for somebody else */
+    LULL_REASON_OTHER = 8
+};
+
+/* What a line of a conversation is. */
+enum lull_line_kind {
+    LULL_LINE_HEARD = 0, /* somebody else said it: the player or another NPC */
+    LULL_LINE_OWN = 1,   /* the NPC said it */
+    LULL_LINE_NOTE = 2   /* nobody said it: a memory, a fact, what happened */
+};
+
+/* The type of an action's parameter. */
+enum lull_parameter_kind {
+    LULL_PARAMETER_INTEGER = 0, /* min ... max */
+    LULL_PARAMETER_REAL = 1,    /* min ... max, with so many decimals */
+    LULL_PARAMETER_BOOL = 2,
+    LULL_PARAMETER_ENUM = 3,    /* one of values */
+    LULL_PARAMETER_TEXT = 4,    /* one line of at most so many characters */
+    LULL_PARAMETER_TARGET = 5   /* one of the targets of a kind that exist now */
+};
+
+/* Where a quest stands. */
+enum lull_quest_state {
+    LULL_QUEST_AVAILABLE = 0, /* its giver may offer it */
+    LULL_QUEST_OFFERED = 1,   /* it did, and waits for the answer */
+    LULL_QUEST_ACTIVE = 2,    /* the player is at it */
+    LULL_QUEST_DONE = 3,
+    LULL_QUEST_FAILED = 4
+};
+
+/* Where memories are kept. */
+enum lull_memory_mode {
+    LULL_MEMORY_NONE = 0,
+    LULL_MEMORY_VOLATILE = 1, /* as long as the world lives */
+    LULL_MEMORY_FOLDER = 2    /* in memory_folder, written in the background */
 };
 
 /* How grave a line of the log is. */
@@ -261,6 +312,19 @@ typedef struct lull_world_def {
     int32_t low_priority;      /* 1, the default: the model's threads run only where nobody else wants the core */
     int32_t fetch_missing;     /* 1: fetch missing files through npm and pip, for development; default 0 */
     int64_t scripted_token_ns; /* LULL_MODEL_SCRIPTED: how long a token takes; default 0 */
+    const char *player;        /* how the player is called; null: "Player" */
+    const char *lore;          /* what every NPC knows, one fact a line, the most important first; null: nothing */
+    const char *rules;         /* what holds for every NPC, one rule a line; null: nothing */
+    const char *memory_folder; /* LULL_MEMORY_FOLDER: a folder that only this world uses */
+    int32_t player_bytes;      /* of player; default LULL_TERMINATED */
+    int32_t lore_bytes;        /* of lore; default LULL_TERMINATED */
+    int32_t rules_bytes;       /* of rules; default LULL_TERMINATED */
+    int32_t memory_folder_bytes; /* of memory_folder; default LULL_TERMINATED */
+    int32_t memory_mode;       /* enum lull_memory_mode; default LULL_MEMORY_NONE */
+    uint32_t seed;             /* varies every reply; default 0 */
+    int64_t game_time_ns;      /* the story's time now, which then runs with the clock; default 0 */
+    int64_t bark_quiet_ns;     /* no bark is said again within; 0, the default: one minute */
+    int64_t action_timeout_ns; /* to accept or refuse an action; 0, the default: five seconds */
 } lull_world_def;
 
 /* Where a world is. */
@@ -279,13 +343,63 @@ typedef struct lull_npc_def {
     int32_t persona_bytes;      /* of persona; default LULL_TERMINATED */
     const char *persona;        /* the YAML text of a persona; or null, with persona_file */
     const char *persona_file;   /* a YAML file, or the name of a persona that lull ships ("blacksmith") */
+    const char *name;           /* what saves and memories call it: "smith-3"; null: the persona's name */
     int32_t persona_file_bytes; /* of persona_file; default LULL_TERMINATED */
-    int32_t priority;           /* higher is answered first; default 0 */
+    int32_t name_bytes;         /* of name; default LULL_TERMINATED */
+    float distance;             /* from the player, in what the game counts in; who is nearest is answered first */
     uint32_t seed;              /* of the words; 0, the default: the persona's */
     int32_t greedy;             /* 1: always the most probable word, the same reply each time; default 0 */
     int32_t reply_tokens_max;   /* 1 ... 1024; 0, the default: the persona's */
-    int32_t reserved0;
 } lull_npc_def;
+
+/* A parameter of an action. lull_default_parameter_def fills it in. */
+typedef struct lull_parameter_def {
+    uint32_t struct_size;
+    int32_t kind;              /* enum lull_parameter_kind */
+    const char *name;          /* small letters, digits and single _ */
+    const char *description;   /* for the model; may be null */
+    const char *values;        /* LULL_PARAMETER_ENUM: one a line */
+    const char *target;        /* LULL_PARAMETER_TARGET: a kind of lull_npc_set_targets */
+    int32_t name_bytes;        /* of name; default LULL_TERMINATED */
+    int32_t description_bytes; /* of description; default LULL_TERMINATED */
+    int32_t values_bytes;      /* of values; default LULL_TERMINATED */
+    int32_t target_bytes;      /* of target; default LULL_TERMINATED */
+    double min;                /* both ends are allowed */
+    double max;
+    int32_t decimals;          /* LULL_PARAMETER_REAL: 1 ... 6 */
+    int32_t characters_max;    /* LULL_PARAMETER_TEXT: 1 ... 200 */
+} lull_parameter_def;
+
+/* A value that an NPC chose for a parameter. */
+typedef struct lull_action_value {
+    uint32_t struct_size;
+    int32_t kind;    /* enum lull_parameter_kind */
+    int64_t integer; /* INTEGER; BOOL: 0 or 1 */
+    double real;     /* REAL */
+    char name[72];   /* of the parameter; LULL_NAME_BYTES */
+} lull_action_value;
+
+/* A task that an NPC gives. lull_default_quest_def fills it in. */
+typedef struct lull_quest_def {
+    uint32_t struct_size;
+    int32_t state;    /* enum lull_quest_state */
+    const char *id;   /* as a parameter's name: "find_wenna" */
+    const char *text; /* one line: "find my daughter Wenna in the city" */
+    int32_t id_bytes;   /* of id; default LULL_TERMINATED */
+    int32_t text_bytes; /* of text; default LULL_TERMINATED */
+    int64_t from_ns;  /* of lull_time_ns: the time in which it can be offered and answered; 0: from now */
+    int64_t until_ns; /* 0: for ever */
+} lull_quest_def;
+
+/* Something that an NPC is to remember. lull_default_memory_def fills it in. */
+typedef struct lull_memory_def {
+    uint32_t struct_size;
+    int32_t importance;  /* 1, mundane ... 10, life-changing; 0, the default: 5 */
+    const char *text;    /* what was said or seen */
+    const char *speaker; /* who said it; null: nobody */
+    int32_t text_bytes;    /* of text; default LULL_TERMINATED */
+    int32_t speaker_bytes; /* of speaker; default LULL_TERMINATED */
+} lull_memory_def;
 
 /* Late facts of a frame. A time of 0 is not measured. */
 typedef struct lull_frame_timings {
@@ -341,15 +455,15 @@ typedef struct lull_decision {
 /* What happened. Which fields are set depends on kind; the others are 0. */
 typedef struct lull_event {
     int32_t kind;          /* enum lull_event_kind */
-    int32_t result;        /* enum lull_result, of the two kinds that failed */
+    int32_t result;        /* enum lull_result, of what failed */
     lull_npc_id npc;       /* zeros where it is about the world */
-    uint64_t reply;        /* which of lull_npc_say or lull_npc_warm_up */
-    int32_t reason;        /* enum lull_reason, of LULL_EVENT_DONE */
+    uint64_t reply;        /* which of lull_npc_say, cue or resume; 0: of none */
+    int32_t reason;        /* DONE: enum lull_reason */
     int32_t tokens;        /* DONE: of the reply; OVERFLOW: dropped */
     int32_t prompt_tokens; /* DONE: read by the model */
     int32_t reused_tokens; /* DONE: of these, already in its cache */
-    int64_t first_ns;      /* DONE: from lull_npc_say to the first token */
-    int64_t total_ns;      /* DONE: from lull_npc_say to the end */
+    int64_t first_ns;      /* DONE: from when the model got it to the first token */
+    int64_t total_ns;      /* DONE: from when the model got it to the end */
     int32_t more;          /* 1: the next event goes on with this text */
     int32_t text_bytes;    /* of text, without the NUL */
     char text[256];        /* LULL_EVENT_TEXT_BYTES */
@@ -364,14 +478,15 @@ typedef struct lull_statistics {
     uint64_t model_bytes;      /* of the weights */
     uint64_t frames;           /* ended or given as samples */
     uint64_t replies;          /* that were complete */
-    uint64_t replies_broken;   /* cancelled or failed */
+    uint64_t replies_broken;   /* interrupted or failed */
     uint64_t tokens_generated;
     uint64_t tokens_prefilled;
     uint64_t tokens_reused;    /* of prompts, that were in the cache */
     int64_t computing_ns;      /* the model computed */
     int64_t waiting_ns;        /* the model waited at the gate */
-    int64_t last_first_ns;     /* of the last reply: from say to the first token */
-    int64_t last_total_ns;     /* of the last reply: from say to the end */
+    int64_t last_first_ns;     /* of the last reply, as in lull_event */
+    int64_t last_total_ns;     /* of the last reply, as in lull_event */
+    uint64_t memories;         /* that are kept */
 } lull_statistics;
 
 /* ------------------------------------------------------------------------
@@ -431,8 +546,8 @@ LULL_API int32_t lull_default_world_def(lull_world_def *def, uint32_t struct_siz
 
 /**
  * Makes a world and begins to load in the background; it takes seconds.
- * LULL_EVENT_WORLD_READY or LULL_EVENT_WORLD_FAILED tells the end. NPCs can be
- * created and lines said at once: they wait for it.
+ * LULL_EVENT_WORLD_READY or LULL_EVENT_WORLD_FAILED tells the end. NPCs and
+ * what they may do can be set up at once; before the end nobody speaks.
  * \returns LULL_OK, LULL_ERROR_FULL beyond LULL_MAX_WORLDS, or what is wrong with def.
  * \threadsafety Any thread.
  */
@@ -604,97 +719,303 @@ LULL_API int32_t lull_npc_name(lull_npc_id npc, char *buffer, int32_t capacity_b
 LULL_API int32_t lull_npc_greeting(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 
 /**
- * Higher is answered first, from the next line on.
+ * How far it is from the player, 0 or more: who is nearest is answered first.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_set_priority(lull_npc_id npc, int32_t priority);
+LULL_API int32_t lull_npc_set_distance(lull_npc_id npc, float distance);
+
+/* ------------------------------------------------------------------------
+ * Speech. LULL_ERROR_NOT_READY before the model is loaded.
+ */
 
 /**
- * The player says a line. The answer comes as events with the number in *reply:
- * LULL_EVENT_TEXT, and one of DONE, REPLY_CANCELLED and REPLY_FAILED at its end.
- * reply may be null.
- * \returns LULL_OK, LULL_ERROR_BUSY while it answers, LULL_ERROR_FULL, LULL_ERROR_UTF8,
- *   LULL_ERROR_INVALID_ARGUMENT for a line of which nothing can be read.
+ * The player says a line, which all in the NPC's conversation hear and it
+ * answers. What it said until now is interrupted. The answer comes as events
+ * with the number in *reply: THINKING or BARK at once, TEXT and SENTENCE, and
+ * one of DONE, INTERRUPTED and REPLY_FAILED at its end. reply may be null.
+ * \returns LULL_OK, LULL_ERROR_FULL, LULL_ERROR_UTF8, LULL_ERROR_INVALID_ARGUMENT for a line of which nothing
+ *   can be read.
  * \threadsafety One thread at a time for each world.
  */
 LULL_API int32_t lull_npc_say(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply);
 
 /**
- * Ends the reply under way: LULL_EVENT_REPLY_CANCELLED follows. What was said
- * so far stays in the conversation.
+ * Has the NPC speak of its own accord: text tells it why, as a note that only
+ * it reads ("You see the player draw a sword").
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_cue(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply);
+
+/**
+ * Lets the NPC hear somebody without answering: a line of a cutscene.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_tell(lull_npc_id npc, const char *speaker, int32_t speaker_bytes, const char *text,
+                               int32_t text_bytes);
+
+/**
+ * Stops what the NPC says or is about to say: LULL_EVENT_INTERRUPTED follows.
+ * What was said stays in the conversation.
  * \returns LULL_ERROR_NOTHING where it says nothing.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_cancel(lull_npc_id npc);
+LULL_API int32_t lull_npc_interrupt(lull_npc_id npc);
 
 /**
- * 1 while a reply or a warm-up is under way, else 0, or an error.
+ * Has the NPC go on with what it said when it was interrupted.
+ * \returns LULL_ERROR_NOTHING where nothing was interrupted.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_resume(lull_npc_id npc, uint64_t *reply);
+
+/**
+ * Has the NPC say a line of its persona for a situation ("greeting", "hurt"),
+ * without the model: LULL_EVENT_BARK follows.
+ * \returns LULL_ERROR_NOTHING where it has none that was not said lately, or is speaking.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_bark(lull_npc_id npc, const char *situation, int32_t situation_bytes);
+
+/**
+ * 1 while a reply is awaited or under way, else 0, or an error.
  * \threadsafety One thread at a time for each world.
  */
 LULL_API int32_t lull_npc_is_busy(lull_npc_id npc);
 
 /**
- * Lets the model read the persona before anyone speaks, so that the first reply
- * comes sooner. LULL_EVENT_WARM tells the end. For loading screens and menus.
- * \returns LULL_OK, LULL_ERROR_BUSY, LULL_ERROR_FULL.
+ * Lets the model read the persona in the background before anyone speaks, so
+ * that the first reply comes sooner. For loading screens and menus.
+ * \returns LULL_OK, LULL_ERROR_FULL.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_warm_up(lull_npc_id npc, uint64_t *reply);
+LULL_API int32_t lull_npc_warm_up(lull_npc_id npc);
 
 /**
- * Takes back the last line and its answer, or the reply under way.
- * \returns LULL_ERROR_NOTHING where nothing was said.
+ * Brings up to 8 NPCs of one world into one conversation: from now on each
+ * hears what the others say and what is said to them.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_undo(lull_npc_id npc);
+LULL_API int32_t lull_npcs_gather(const lull_npc_id *npcs, int32_t count);
 
 /**
- * Forgets the conversation, a reply under way included.
+ * Has the NPC leave its conversation. It keeps what it heard.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_clear(lull_npc_id npc);
+LULL_API int32_t lull_npc_part(lull_npc_id npc);
 
 /**
- * The finished lines: 2 for each exchange.
+ * How many lines of the conversation the NPC has in mind.
  * \threadsafety One thread at a time for each world.
  */
 LULL_API int32_t lull_npc_line_count(lull_npc_id npc, int32_t *count);
 
 /**
- * Copies a finished line, oldest first from 0. *by_player is 1 or 0, and may be null.
+ * Copies a line, oldest first from 0. *kind is enum lull_line_kind, and may be null.
  * \returns LULL_ERROR_INVALID_ARGUMENT for an index that is none.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *by_player, char *buffer,
+LULL_API int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *kind, char *buffer,
                                int32_t capacity_bytes, int32_t *length_bytes);
 
 /**
- * Copies the finished lines as one block to be stored with the game's save. A
- * reply under way is not in it. With a capacity of 0 only the length comes back.
- * \returns LULL_OK, or LULL_ERROR_BUFFER_TOO_SMALL.
+ * Copies who said a line; empty for the NPC's own and for notes.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_save(lull_npc_id npc, void *buffer, int64_t capacity_bytes, int64_t *length_bytes);
+LULL_API int32_t lull_npc_line_speaker(lull_npc_id npc, int32_t index, char *buffer, int32_t capacity_bytes,
+                                       int32_t *length_bytes);
 
 /**
- * Replaces the conversation by a saved one of the same persona. On error
- * nothing has changed.
- * \returns LULL_OK, LULL_ERROR_SAVE, LULL_ERROR_TOO_LONG beyond LULL_MAX_SAVE_BYTES.
+ * Copies why the NPC said what it said last, for people to read: the parts of
+ * the prompt, memories, sampling, decisions. It holds what was said: do not log it.
+ * \returns LULL_ERROR_NOTHING where it said nothing yet.
  * \threadsafety One thread at a time for each world.
  */
-LULL_API int32_t lull_npc_load(lull_npc_id npc, const void *data, int64_t data_bytes);
+LULL_API int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 
-/**
- * lull_npc_save into a file, which is replaced as a whole or not at all.
- * \threadsafety One thread at a time for each world. Writes: call it where a frame may be late.
+/* ------------------------------------------------------------------------
+ * Actions. After a reply an NPC may choose one of the actions that it has now;
+ * an invalid choice is impossible. The game has the final word.
  */
-LULL_API int32_t lull_npc_save_file(lull_npc_id npc, const char *path, int32_t path_bytes);
 
 /**
- * lull_npc_load from a file.
+ * Takes every action and target from the NPC.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_clear_actions(lull_npc_id npc);
+
+/**
+ * Gives the NPC an action: a name of small letters, digits and single _, and
+ * what it does, for the model ("gives something from your shop").
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_add_action(lull_npc_id npc, const char *name, int32_t name_bytes, const char *description,
+                                     int32_t description_bytes);
+
+/**
+ * Fills in the defaults. struct_size is sizeof *def.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_default_parameter_def(lull_parameter_def *def, uint32_t struct_size);
+
+/**
+ * Gives an action of the NPC one more parameter.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_add_parameter(lull_npc_id npc, const char *action, int32_t action_bytes,
+                                        const lull_parameter_def *def);
+
+/**
+ * Which targets of a kind exist now, one a line, nearest first. An action that
+ * needs a kind of which there is none cannot be chosen.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_set_targets(lull_npc_id npc, const char *kind, int32_t kind_bytes, const char *targets,
+                                      int32_t targets_bytes);
+
+/**
+ * How many values the action has that LULL_EVENT_ACTION named with this reply.
+ * It can be read until it is accepted, refused or lapsed.
+ * \returns LULL_ERROR_NOTHING where no action of that reply waits.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_action_value_count(lull_world_id world, uint64_t reply, int32_t *count);
+
+/**
+ * Copies a value, from index 0, in the order of the parameters. Set value->struct_size.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_action_get_value(lull_world_id world, uint64_t reply, int32_t index, lull_action_value *value);
+
+/**
+ * Copies the text of a value of the kinds ENUM, TEXT and TARGET.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_action_value_text(lull_world_id world, uint64_t reply, int32_t index, char *buffer,
+                                        int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * The action is done: the NPC knows it, and who is in its conversation saw it.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_action_accept(lull_world_id world, uint64_t reply);
+
+/**
+ * The action cannot be, and why ("the gate is locked"): the NPC knows it.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_action_refuse(lull_world_id world, uint64_t reply, const char *reason, int32_t reason_bytes);
+
+/* ------------------------------------------------------------------------
+ * Facts and quests
+ */
+
+/**
+ * Tells the NPC something that is true from from_ns (0: now) until until_ns
+ * (0: for ever), instants of lull_time_ns. A fact with the key of another
+ * replaces it; an empty text takes it away.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_set_fact(lull_npc_id npc, const char *key, int32_t key_bytes, const char *text,
+                                   int32_t text_bytes, int64_t from_ns, int64_t until_ns);
+
+/**
+ * The same for every NPC of the world.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_set_fact(lull_world_id world, const char *key, int32_t key_bytes, const char *text,
+                                     int32_t text_bytes, int64_t from_ns, int64_t until_ns);
+
+/**
+ * Fills in the defaults. struct_size is sizeof *def.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_default_quest_def(lull_quest_def *def, uint32_t struct_size);
+
+/**
+ * Gives the NPC a quest to offer, or tells it where one stands.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_set_quest(lull_npc_id npc, const lull_quest_def *def);
+
+/**
+ * Where a quest of the NPC stands: enum lull_quest_state.
+ * \returns LULL_ERROR_NOTHING where it gives no such quest.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_quest_state(lull_npc_id npc, const char *id, int32_t id_bytes, int32_t *state);
+
+/* ------------------------------------------------------------------------
+ * Memories. What an NPC hears and says it remembers by itself; this is for what
+ * it saw. They are found by their words.
+ */
+
+/**
+ * Fills in the defaults. struct_size is sizeof *def.
+ * \threadsafety Any thread.
+ */
+LULL_API int32_t lull_default_memory_def(lull_memory_def *def, uint32_t struct_size);
+
+/**
+ * The NPC remembers something, from now on. It is on the disk when
+ * LULL_EVENT_MEMORY_DURABLE comes.
+ * \returns LULL_OK, LULL_ERROR_NOTHING in a world without memories, LULL_ERROR_FULL.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_npc_remember(lull_npc_id npc, const lull_memory_def *def);
+
+/**
+ * The story's time now, in nanoseconds since it began: after a load, or a leap.
+ * It then runs with the clock.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_set_game_time(lull_world_id world, int64_t game_time_ns);
+
+/**
+ * Begins to write all memories, as they are now, into one file, to be copied
+ * with the game's save. LULL_EVENT_MEMORY_SAVED or LULL_EVENT_MEMORY_FAILED follows.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_save_memories(lull_world_id world, const char *path, int32_t path_bytes);
+
+/**
+ * Goes back to memories that were saved. On error nothing has changed.
  * \threadsafety One thread at a time for each world. Reads: call it where a frame may be late.
  */
-LULL_API int32_t lull_npc_load_file(lull_npc_id npc, const char *path, int32_t path_bytes);
+LULL_API int32_t lull_world_load_memories(lull_world_id world, const char *path, int32_t path_bytes);
+
+/* ------------------------------------------------------------------------
+ * Saves: what the NPCs lived through, by their names. Memories are apart.
+ */
+
+/**
+ * Copies conversations, facts and quests of all NPCs as one block, to be stored
+ * with the game's save. A reply under way is not in it. With a capacity of 0
+ * only the length comes back.
+ * \returns LULL_OK, LULL_ERROR_BUFFER_TOO_SMALL, LULL_ERROR_NOT_READY.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_save(lull_world_id world, void *buffer, int64_t capacity_bytes, int64_t *length_bytes);
+
+/**
+ * Replaces what the NPCs lived through by what is saved. Replies under way are
+ * abandoned. An NPC that is created later gets its past then. On error nothing
+ * has changed.
+ * \returns LULL_OK, LULL_ERROR_SAVE, LULL_ERROR_TOO_LONG beyond LULL_MAX_SAVE_BYTES, LULL_ERROR_NOT_READY.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_world_load(lull_world_id world, const void *data, int64_t data_bytes);
+
+/**
+ * lull_world_save into a file, which is replaced as a whole or not at all.
+ * \threadsafety One thread at a time for each world. Writes: call it where a frame may be late.
+ */
+LULL_API int32_t lull_world_save_file(lull_world_id world, const char *path, int32_t path_bytes);
+
+/**
+ * lull_world_load from a file.
+ * \threadsafety One thread at a time for each world. Reads: call it where a frame may be late.
+ */
+LULL_API int32_t lull_world_load_file(lull_world_id world, const char *path, int32_t path_bytes);
 
 #ifdef __cplusplus
 }

@@ -78,9 +78,27 @@ struct WorldDef : lull_world_def {
     WorldDef() : lull_world_def() { lull_default_world_def(this, sizeof(lull_world_def)); }
 };
 
+// size is a length as lull takes it.
+inline int32_t size(std::string_view text) { return static_cast<int32_t>(text.size()); }
+
 // NpcDef is lull_npc_def with its defaults.
 struct NpcDef : lull_npc_def {
     NpcDef() : lull_npc_def() { lull_default_npc_def(this, sizeof(lull_npc_def)); }
+};
+
+// ParameterDef is lull_parameter_def with its defaults.
+struct ParameterDef : lull_parameter_def {
+    ParameterDef() : lull_parameter_def() { lull_default_parameter_def(this, sizeof(lull_parameter_def)); }
+};
+
+// QuestDef is lull_quest_def with its defaults.
+struct QuestDef : lull_quest_def {
+    QuestDef() : lull_quest_def() { lull_default_quest_def(this, sizeof(lull_quest_def)); }
+};
+
+// MemoryDef is lull_memory_def with its defaults.
+struct MemoryDef : lull_memory_def {
+    MemoryDef() : lull_memory_def() { lull_default_memory_def(this, sizeof(lull_memory_def)); }
 };
 
 inline int64_t time_ns() { return lull_time_ns(); }
@@ -127,41 +145,58 @@ public:
         return text_of([this](char *b, int32_t n, int32_t *l) { return lull_npc_greeting(id_, b, n, l); });
     }
     Result say(std::string_view line, uint64_t *reply = nullptr) {
-        return result(lull_npc_say(id_, line.data(), static_cast<int32_t>(line.size()), reply));
+        return result(lull_npc_say(id_, line.data(), size(line), reply));
     }
-    Result warm_up(uint64_t *reply = nullptr) { return result(lull_npc_warm_up(id_, reply)); }
-    Result cancel() { return result(lull_npc_cancel(id_)); }
-    Result undo() { return result(lull_npc_undo(id_)); }
-    Result clear() { return result(lull_npc_clear(id_)); }
-    Result set_priority(int32_t priority) { return result(lull_npc_set_priority(id_, priority)); }
+    Result cue(std::string_view why, uint64_t *reply = nullptr) {
+        return result(lull_npc_cue(id_, why.data(), size(why), reply));
+    }
+    Result tell(std::string_view speaker, std::string_view text) {
+        return result(lull_npc_tell(id_, speaker.data(), size(speaker), text.data(), size(text)));
+    }
+    Result interrupt() { return result(lull_npc_interrupt(id_)); }
+    Result resume(uint64_t *reply = nullptr) { return result(lull_npc_resume(id_, reply)); }
+    Result bark(std::string_view situation) {
+        return result(lull_npc_bark(id_, situation.data(), size(situation)));
+    }
+    Result warm_up() { return result(lull_npc_warm_up(id_)); }
+    Result part() { return result(lull_npc_part(id_)); }
+    Result set_distance(float distance) { return result(lull_npc_set_distance(id_, distance)); }
     bool busy() const { return lull_npc_is_busy(id_) == 1; }
 
     int32_t line_count() const {
         int32_t count = 0;
         return lull_npc_line_count(id_, &count) == LULL_OK ? count : 0;
     }
-    std::string line(int32_t index, bool *by_player = nullptr) const {
-        int32_t player = 0;
-        std::string text = text_of(
-            [&](char *b, int32_t n, int32_t *l) { return lull_npc_line(id_, index, &player, b, n, l); });
-        if (by_player != nullptr) {
-            *by_player = player == 1;
-        }
-        return text;
+    std::string line(int32_t index, int32_t *kind = nullptr) const {
+        return text_of([&](char *b, int32_t n, int32_t *l) { return lull_npc_line(id_, index, kind, b, n, l); });
+    }
+    std::string line_speaker(int32_t index) const {
+        return text_of([&](char *b, int32_t n, int32_t *l) { return lull_npc_line_speaker(id_, index, b, n, l); });
+    }
+    std::string explain() const {
+        return text_of([this](char *b, int32_t n, int32_t *l) { return lull_npc_explain(id_, b, n, l); });
     }
 
-    Result save(std::vector<std::uint8_t> &out) const {
-        int64_t length = 0;
-        int32_t got = lull_npc_save(id_, nullptr, 0, &length);
-        if (got == LULL_ERROR_BUFFER_TOO_SMALL) {
-            out.resize(static_cast<std::size_t>(length));
-            got = lull_npc_save(id_, out.data(), length, &length);
-        }
-        return result(got);
+    Result clear_actions() { return result(lull_npc_clear_actions(id_)); }
+    Result add_action(std::string_view name, std::string_view description) {
+        return result(lull_npc_add_action(id_, name.data(), size(name), description.data(), size(description)));
     }
-    Result load(const std::vector<std::uint8_t> &data) {
-        return result(lull_npc_load(id_, data.data(), static_cast<int64_t>(data.size())));
+    Result add_parameter(std::string_view action, const lull_parameter_def &def) {
+        return result(lull_npc_add_parameter(id_, action.data(), size(action), &def));
     }
+    // One target a line, nearest first.
+    Result set_targets(std::string_view kind, std::string_view targets) {
+        return result(lull_npc_set_targets(id_, kind.data(), size(kind), targets.data(), size(targets)));
+    }
+
+    Result set_fact(std::string_view key, std::string_view text, int64_t from_ns = 0, int64_t until_ns = 0) {
+        return result(lull_npc_set_fact(id_, key.data(), size(key), text.data(), size(text), from_ns, until_ns));
+    }
+    Result set_quest(const lull_quest_def &def) { return result(lull_npc_set_quest(id_, &def)); }
+    Result quest_state(std::string_view id, int32_t &state) const {
+        return result(lull_npc_quest_state(id_, id.data(), size(id), &state));
+    }
+    Result remember(const lull_memory_def &def) { return result(lull_npc_remember(id_, &def)); }
 
 private:
     Result result(int32_t code) const { return Result(code, world_); }
@@ -172,6 +207,17 @@ private:
 
     lull_npc_id id_{0, 0, 0};
     lull_world_id world_{0, 0};
+};
+
+// An action that an NPC wants to do, read from the event that names it.
+struct Action {
+    struct Value {
+        lull_action_value value{};
+        std::string text;
+    };
+    uint64_t reply = 0;
+    std::string name;
+    std::vector<Value> values;
 };
 
 // World is a model and the characters that speak through it. It ends with the
@@ -258,6 +304,53 @@ public:
             }
         }
     }
+
+    // Reads the action of an LULL_EVENT_ACTION. Then accept or refuse it.
+    Result action(const lull_event &e, Action &out) const {
+        int32_t count = 0;
+        int32_t got = lull_action_value_count(id_, e.reply, &count);
+        out.reply = e.reply;
+        out.name = e.text;
+        out.values.assign(static_cast<std::size_t>(got == LULL_OK ? count : 0), Action::Value());
+        for (int32_t i = 0; got == LULL_OK && i < count; i++) {
+            Action::Value &v = out.values[static_cast<std::size_t>(i)];
+            v.value.struct_size = sizeof v.value;
+            got = lull_action_get_value(id_, e.reply, i, &v.value);
+            v.text = text_of(
+                [&](char *b, int32_t n, int32_t *l) { return lull_action_value_text(id_, e.reply, i, b, n, l); });
+        }
+        return result(got);
+    }
+    Result accept(uint64_t reply) { return result(lull_action_accept(id_, reply)); }
+    Result refuse(uint64_t reply, std::string_view reason) {
+        return result(lull_action_refuse(id_, reply, reason.data(), size(reason)));
+    }
+    Result set_fact(std::string_view key, std::string_view text, int64_t from_ns = 0, int64_t until_ns = 0) {
+        return result(lull_world_set_fact(id_, key.data(), size(key), text.data(), size(text), from_ns, until_ns));
+    }
+    Result gather(const std::vector<lull_npc_id> &npcs) {
+        return result(lull_npcs_gather(npcs.data(), static_cast<int32_t>(npcs.size())));
+    }
+
+    Result save(std::vector<std::uint8_t> &out) const {
+        int64_t length = 0;
+        int32_t got = lull_world_save(id_, nullptr, 0, &length);
+        if (got == LULL_ERROR_BUFFER_TOO_SMALL) {
+            out.resize(static_cast<std::size_t>(length));
+            got = lull_world_save(id_, out.data(), length, &length);
+        }
+        return result(got);
+    }
+    Result load(const std::vector<std::uint8_t> &data) {
+        return result(lull_world_load(id_, data.data(), static_cast<int64_t>(data.size())));
+    }
+    Result save_memories(std::string_view path) {
+        return result(lull_world_save_memories(id_, path.data(), size(path)));
+    }
+    Result load_memories(std::string_view path) {
+        return result(lull_world_load_memories(id_, path.data(), size(path)));
+    }
+    Result set_game_time(int64_t game_time_ns) { return result(lull_world_set_game_time(id_, game_time_ns)); }
 
     // Takes the oldest line of the log; false where there is none.
     bool poll_log(int32_t &level, std::string &text) {

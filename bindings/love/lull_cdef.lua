@@ -32,6 +32,19 @@ typedef struct lull_world_def {
   int32_t low_priority;
   int32_t fetch_missing;
   int64_t scripted_token_ns;
+  const char *player;
+  const char *lore;
+  const char *rules;
+  const char *memory_folder;
+  int32_t player_bytes;
+  int32_t lore_bytes;
+  int32_t rules_bytes;
+  int32_t memory_folder_bytes;
+  int32_t memory_mode;
+  uint32_t seed;
+  int64_t game_time_ns;
+  int64_t bark_quiet_ns;
+  int64_t action_timeout_ns;
 } lull_world_def;
 typedef struct lull_world_status {
   uint32_t struct_size;
@@ -46,13 +59,55 @@ typedef struct lull_npc_def {
   int32_t persona_bytes;
   const char *persona;
   const char *persona_file;
+  const char *name;
   int32_t persona_file_bytes;
-  int32_t priority;
+  int32_t name_bytes;
+  float distance;
   uint32_t seed;
   int32_t greedy;
   int32_t reply_tokens_max;
-  int32_t reserved0;
 } lull_npc_def;
+typedef struct lull_parameter_def {
+  uint32_t struct_size;
+  int32_t kind;
+  const char *name;
+  const char *description;
+  const char *values;
+  const char *target;
+  int32_t name_bytes;
+  int32_t description_bytes;
+  int32_t values_bytes;
+  int32_t target_bytes;
+  double min;
+  double max;
+  int32_t decimals;
+  int32_t characters_max;
+} lull_parameter_def;
+typedef struct lull_action_value {
+  uint32_t struct_size;
+  int32_t kind;
+  int64_t integer;
+  double real;
+  char name[72];
+} lull_action_value;
+typedef struct lull_quest_def {
+  uint32_t struct_size;
+  int32_t state;
+  const char *id;
+  const char *text;
+  int32_t id_bytes;
+  int32_t text_bytes;
+  int64_t from_ns;
+  int64_t until_ns;
+} lull_quest_def;
+typedef struct lull_memory_def {
+  uint32_t struct_size;
+  int32_t importance;
+  const char *text;
+  const char *speaker;
+  int32_t text_bytes;
+  int32_t speaker_bytes;
+} lull_memory_def;
 typedef struct lull_frame_timings {
   uint32_t struct_size;
   int32_t present_wait_known;
@@ -127,6 +182,7 @@ typedef struct lull_statistics {
   int64_t waiting_ns;
   int64_t last_first_ns;
   int64_t last_total_ns;
+  uint64_t memories;
 } lull_statistics;
 int32_t lull_abi_version(void);
 int32_t lull_abi_check(int32_t abi_version, int32_t event_size_bytes);
@@ -158,19 +214,45 @@ int32_t lull_npc_destroy(lull_npc_id npc);
 int32_t lull_npc_is_valid(lull_npc_id npc);
 int32_t lull_npc_name(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 int32_t lull_npc_greeting(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
-int32_t lull_npc_set_priority(lull_npc_id npc, int32_t priority);
+int32_t lull_npc_set_distance(lull_npc_id npc, float distance);
 int32_t lull_npc_say(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply);
-int32_t lull_npc_cancel(lull_npc_id npc);
+int32_t lull_npc_cue(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply);
+int32_t lull_npc_tell(lull_npc_id npc, const char *speaker, int32_t speaker_bytes, const char *text, int32_t text_bytes);
+int32_t lull_npc_interrupt(lull_npc_id npc);
+int32_t lull_npc_resume(lull_npc_id npc, uint64_t *reply);
+int32_t lull_npc_bark(lull_npc_id npc, const char *situation, int32_t situation_bytes);
 int32_t lull_npc_is_busy(lull_npc_id npc);
-int32_t lull_npc_warm_up(lull_npc_id npc, uint64_t *reply);
-int32_t lull_npc_undo(lull_npc_id npc);
-int32_t lull_npc_clear(lull_npc_id npc);
+int32_t lull_npc_warm_up(lull_npc_id npc);
+int32_t lull_npcs_gather(const lull_npc_id *npcs, int32_t count);
+int32_t lull_npc_part(lull_npc_id npc);
 int32_t lull_npc_line_count(lull_npc_id npc, int32_t *count);
-int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *by_player, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
-int32_t lull_npc_save(lull_npc_id npc, void *buffer, int64_t capacity_bytes, int64_t *length_bytes);
-int32_t lull_npc_load(lull_npc_id npc, const void *data, int64_t data_bytes);
-int32_t lull_npc_save_file(lull_npc_id npc, const char *path, int32_t path_bytes);
-int32_t lull_npc_load_file(lull_npc_id npc, const char *path, int32_t path_bytes);
+int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *kind, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+int32_t lull_npc_line_speaker(lull_npc_id npc, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+int32_t lull_npc_clear_actions(lull_npc_id npc);
+int32_t lull_npc_add_action(lull_npc_id npc, const char *name, int32_t name_bytes, const char *description, int32_t description_bytes);
+int32_t lull_default_parameter_def(lull_parameter_def *def, uint32_t struct_size);
+int32_t lull_npc_add_parameter(lull_npc_id npc, const char *action, int32_t action_bytes, const lull_parameter_def *def);
+int32_t lull_npc_set_targets(lull_npc_id npc, const char *kind, int32_t kind_bytes, const char *targets, int32_t targets_bytes);
+int32_t lull_action_value_count(lull_world_id world, uint64_t reply, int32_t *count);
+int32_t lull_action_get_value(lull_world_id world, uint64_t reply, int32_t index, lull_action_value *value);
+int32_t lull_action_value_text(lull_world_id world, uint64_t reply, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+int32_t lull_action_accept(lull_world_id world, uint64_t reply);
+int32_t lull_action_refuse(lull_world_id world, uint64_t reply, const char *reason, int32_t reason_bytes);
+int32_t lull_npc_set_fact(lull_npc_id npc, const char *key, int32_t key_bytes, const char *text, int32_t text_bytes, int64_t from_ns, int64_t until_ns);
+int32_t lull_world_set_fact(lull_world_id world, const char *key, int32_t key_bytes, const char *text, int32_t text_bytes, int64_t from_ns, int64_t until_ns);
+int32_t lull_default_quest_def(lull_quest_def *def, uint32_t struct_size);
+int32_t lull_npc_set_quest(lull_npc_id npc, const lull_quest_def *def);
+int32_t lull_npc_quest_state(lull_npc_id npc, const char *id, int32_t id_bytes, int32_t *state);
+int32_t lull_default_memory_def(lull_memory_def *def, uint32_t struct_size);
+int32_t lull_npc_remember(lull_npc_id npc, const lull_memory_def *def);
+int32_t lull_world_set_game_time(lull_world_id world, int64_t game_time_ns);
+int32_t lull_world_save_memories(lull_world_id world, const char *path, int32_t path_bytes);
+int32_t lull_world_load_memories(lull_world_id world, const char *path, int32_t path_bytes);
+int32_t lull_world_save(lull_world_id world, void *buffer, int64_t capacity_bytes, int64_t *length_bytes);
+int32_t lull_world_load(lull_world_id world, const void *data, int64_t data_bytes);
+int32_t lull_world_save_file(lull_world_id world, const char *path, int32_t path_bytes);
+int32_t lull_world_load_file(lull_world_id world, const char *path, int32_t path_bytes);
 ]]
 
 return {
@@ -182,6 +264,7 @@ return {
   MAX_PERSONA_BYTES = 65536,
   MAX_PATH_BYTES = 4096,
   MAX_SAVE_BYTES = 67108864,
+  NAME_BYTES = 72,
   MAX_WORLDS = 16,
   MAX_NPCS = 4096,
   DESTROY_MS_MAX = 2000,
@@ -245,17 +328,49 @@ return {
   BOTTLENECK_PRESENT = 6,
   EVENT_WORLD_READY = 1,
   EVENT_WORLD_FAILED = 2,
-  EVENT_TEXT = 3,
-  EVENT_DONE = 4,
-  EVENT_REPLY_CANCELLED = 5,
-  EVENT_REPLY_FAILED = 6,
-  EVENT_OVERFLOW = 7,
-  EVENT_WARM = 8,
+  EVENT_THINKING = 3,
+  EVENT_BARK = 4,
+  EVENT_TEXT = 5,
+  EVENT_SENTENCE = 6,
+  EVENT_THOUGHT = 7,
+  EVENT_EMOTION = 8,
+  EVENT_DONE = 9,
+  EVENT_INTERRUPTED = 10,
+  EVENT_REPLY_FAILED = 11,
+  EVENT_ACTION = 12,
+  EVENT_ACTION_LAPSED = 13,
+  EVENT_QUEST = 14,
+  EVENT_OVERFLOW = 15,
+  EVENT_SUMMARISED = 16,
+  EVENT_MEMORY_DURABLE = 17,
+  EVENT_MEMORY_FAILED = 18,
+  EVENT_MEMORY_SAVED = 19,
   REASON_NONE = 0,
   REASON_END = 1,
   REASON_STOP = 2,
   REASON_LENGTH = 3,
   REASON_CONTEXT = 4,
+  REASON_SENTENCE = 5,
+  REASON_REPEATS = 6,
+  REASON_VOICE = 7,
+  REASON_OTHER = 8,
+  LINE_HEARD = 0,
+  LINE_OWN = 1,
+  LINE_NOTE = 2,
+  PARAMETER_INTEGER = 0,
+  PARAMETER_REAL = 1,
+  PARAMETER_BOOL = 2,
+  PARAMETER_ENUM = 3,
+  PARAMETER_TEXT = 4,
+  PARAMETER_TARGET = 5,
+  QUEST_AVAILABLE = 0,
+  QUEST_OFFERED = 1,
+  QUEST_ACTIVE = 2,
+  QUEST_DONE = 3,
+  QUEST_FAILED = 4,
+  MEMORY_NONE = 0,
+  MEMORY_VOLATILE = 1,
+  MEMORY_FOLDER = 2,
   LOG_INFO = 1,
   LOG_WARNING = 2,
   LOG_ERROR = 3,

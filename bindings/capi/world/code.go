@@ -45,7 +45,7 @@ var codeTexts = [...]struct{ name, text string }{
 	{"LULL_ERROR_TOO_LONG", "text or data is beyond its limit"},
 	{"LULL_ERROR_BUFFER_TOO_SMALL", "the buffer is too small; the length says what is wanted"},
 	{"LULL_ERROR_NOT_READY", "the model is not loaded yet"},
-	{"LULL_ERROR_BUSY", "the NPC answers already"},
+	{"LULL_ERROR_BUSY", "that is under way already"},
 	{"LULL_ERROR_FULL", "a limit is reached"},
 	{"LULL_ERROR_NOTHING", "there is nothing to do that with"},
 	{"LULL_ERROR_PERSONA", "the persona cannot be used"},

@@ -21,6 +21,13 @@ type Def struct {
 	Preset                        scheduler.Preset
 	LowPriority, Fetch            bool
 	TokenTime                     time.Duration // scripted: of one token
+	Player                        string        // empty: "Player"
+	Lore, Rules                   []string
+	MemoryMode                    MemoryMode
+	MemoryFolder                  string
+	Seed                          uint32
+	GameTime                      int64 // the story's time when the world begins
+	BarkQuiet, ActionTimeout      time.Duration
 }
 
 // scriptedContext is roomy: the scripted model has few words and makes four
@@ -52,6 +59,18 @@ func (d *Def) complete() error {
 	}
 	if d.TokenTime < 0 || d.TokenTime > time.Minute {
 		return Errorf(InvalidArgument, "scripted_token_ns is %d: want 0 ... %d", d.TokenTime, time.Minute)
+	}
+	switch {
+	case d.MemoryMode < MemoryNone || d.MemoryMode > MemoryFolder:
+		return Errorf(InvalidArgument, "memory_mode is %d: want one of enum lull_memory_mode", d.MemoryMode)
+	case (d.MemoryMode == MemoryFolder) != (d.MemoryFolder != ""):
+		return Errorf(InvalidArgument, "memory_folder is %q: want a folder with LULL_MEMORY_FOLDER, and only then",
+			d.MemoryFolder)
+	case d.BarkQuiet < 0 || d.ActionTimeout < 0:
+		return Errorf(InvalidArgument, "bark_quiet_ns or action_timeout_ns is below 0")
+	}
+	if d.Player == "" {
+		d.Player = "Player"
 	}
 	if d.Requests == 0 {
 		d.Requests = defaultRequests

@@ -12,25 +12,22 @@
 // calls of the host alone, never by a goroutine of ours: a host that calls from
 // one thread never waits for it.
 //
-// A reply goes through three hands. Say, on the host's side, copies the chat
-// and puts the line into a bounded queue. The asker, a goroutine, makes the
-// prompt of it (tokenising takes a millisecond or two, which is too much for a
-// frame), submits it, and puts what came of it into the mail. Poll, on the
-// host's side again, takes mail and engine events, and folds them into the
-// chat. Only the host's side ever changes a chat that somebody else can see.
+// What characters say is package npc's world, which this one begins when the
+// model is loaded; before, NPCs are only noted.
 //
-// # One reply, in numbers
+// # One frame, in numbers
 //
-// At 60 Hz: Say in frame 100 takes 5 µs; the prompt of 434 tokens is made by
-// frame 101; the events of the first token come with the Poll of frame 110 or
-// so, one text event a token, and the last one ends the reply: from then on the
-// NPC can be spoken to again.
+// A call of the host that finds nothing to do takes a microsecond: an atomic
+// load, an uncontended lock, a comparison. Collect polls the characters, the
+// memories and the loader, and puts what happened into one queue, from which
+// the host copies what it has room for; the rest waits. Where the queue is not
+// empty nothing new is collected, so that it is bounded by one frame's events.
 //
 // # Limits
 //
-// Replies whose last event was not polled yet: Def.Requests of a world, beyond
-// which Say answers Full. Worlds: MaxWorlds. NPCs of a world: MaxNPCs. Lines of
-// the log: 256, the oldest go.
+// Worlds: MaxWorlds. NPCs of a world: MaxNPCs. Lines of the log: 256, the oldest
+// go. NPCs that wait to be warmed up: 64, then Full. Turns and events that wait:
+// package npc's, then Full.
 //
 // Out of scope: C's types, buffers and lengths (bindings/capi); what is said
 // (npc); when (scheduler).

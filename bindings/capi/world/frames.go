@@ -123,6 +123,9 @@ func (w *World) SetPhase(p int32) error {
 	if r := w.Runtime(); r != nil {
 		r.SetPhase(w.phase)
 	}
+	if w.talk != nil {
+		w.talk.SetPhase(w.phase)
+	}
 	return nil
 }
 

@@ -79,6 +79,7 @@ type Statistics struct {
 	Info               llm.Info // zero before the model is loaded
 	Frames             uint64
 	Computing, Waiting time.Duration
+	Memories           int
 }
 
 // Statistics says what the world did so far.
@@ -87,6 +88,9 @@ func (w *World) Statistics() Statistics {
 		Computing: time.Duration(w.work.computing.Load()), Waiting: time.Duration(w.work.waiting.Load())}
 	if r := w.Runtime(); r != nil {
 		s.Info = r.Model.Info()
+	}
+	if w.state == Ready && w.memory != nil {
+		s.Memories = w.memory.store.Stats().Memories
 	}
 	return s
 }

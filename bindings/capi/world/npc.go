@@ -2,9 +2,7 @@ package world
 
 import (
 	"errors"
-	"fmt"
-	"sync/atomic"
-	"time"
+	"math"
 
 	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/runtime/llm"
@@ -16,16 +14,16 @@ type NPC struct {
 	world      *World
 	generation uint32
 	index1     uint16
-	chat       *npc.Chat
-	priority   int
-	current    *reply // until its last event was polled
+	spec       npc.AgentSpec       // what the host said of it so far
+	busy       map[npc.TurnID]bool // replies that have not ended
 }
 
 // NPCDef says who an NPC is.
 type NPCDef struct {
 	Persona  string // YAML text, or empty
 	File     string // path or name of a shipped persona, where Persona is empty
-	Priority int
+	Name     string // what saves call it; empty: the persona's name
+	Distance float32
 	Seed     uint32
 	Greedy   bool
 	Tokens   int // of a reply; 0: the persona's
@@ -37,11 +35,28 @@ func (w *World) CreateNPC(def NPCDef) (NPCID, error) {
 	if err != nil {
 		return NPCID{}, err
 	}
-	if w.living == MaxNPCs {
+	spec := npc.AgentSpec{ID: npc.AgentID(def.Name), Persona: p}
+	if spec.ID == "" {
+		spec.ID = npc.AgentID(p.Name)
+	}
+	if spec.Distance, err = checkDistance(def.Distance); err != nil {
+		return NPCID{}, err
+	}
+	switch {
+	case w.byName[spec.ID] != nil:
+		return NPCID{}, Errorf(InvalidArgument, "there is an NPC %q already: give this one another name", spec.ID)
+	case len(spec.ID) > npc.MaxValue:
+		return NPCID{}, Errorf(InvalidArgument, "the name of the NPC has %d bytes: want %d at most",
+			len(spec.ID), npc.MaxValue)
+	case len(w.byName) == MaxNPCs:
 		return NPCID{}, Errorf(Full, "there are %d NPCs: destroy one first", MaxNPCs)
 	}
-	n := &NPC{world: w, generation: generation(), priority: def.Priority, chat: npc.NewChat(p)}
-	n.chat.Owner = fmt.Sprintf("%s %d", p.Name, n.generation)
+	if w.talk != nil {
+		if err := w.talk.Add(spec); err != nil {
+			return NPCID{}, talkError(err)
+		}
+	}
+	n := &NPC{world: w, generation: generation(), spec: spec, busy: map[npc.TurnID]bool{}}
 	if last := len(w.free) - 1; last >= 0 {
 		n.index1 = uint16(w.free[last] + 1)
 		w.free = w.free[:last]
@@ -50,8 +65,15 @@ func (w *World) CreateNPC(def NPCDef) (NPCID, error) {
 		w.npcs = append(w.npcs, n)
 		n.index1 = uint16(len(w.npcs))
 	}
-	w.living++
+	w.byName[spec.ID] = n
 	return NPCID{n.index1, w.index1, n.generation}, nil
+}
+
+func checkDistance(d float32) (float64, error) {
+	if !(d >= 0 && d <= math.MaxFloat32) {
+		return 0, Errorf(InvalidArgument, "the distance is %v: want 0 or more", d)
+	}
+	return float64(d), nil
 }
 
 func (d NPCDef) persona() (npc.Persona, error) {
@@ -89,176 +111,266 @@ func (d NPCDef) persona() (npc.Persona, error) {
 	return p, nil
 }
 
+// talkError gives an error of package npc the result that the host gets.
+func talkError(err error) error {
+	code := InvalidArgument
+	for _, c := range []struct {
+		is   error
+		code Code
+	}{
+		{npc.ErrFull, Full}, {npc.ErrPersona, Persona}, {npc.ErrSave, Save}, {llm.ErrClosed, Model},
+	} {
+		if errors.Is(err, c.is) {
+			code = c.code
+			break
+		}
+	}
+	return Errorf(code, "%v", err)
+}
+
+// ready is the world of characters, or why there is none.
+func (w *World) ready() (*npc.World, error) {
+	if w.talk != nil {
+		return w.talk, nil
+	}
+	if w.loadErr != nil && w.state == Failed {
+		return nil, Errorf(NotReady, "the world has no model: %v", w.loadErr)
+	}
+	return nil, Errorf(NotReady, "the model is not loaded yet: wait for LULL_EVENT_WORLD_READY")
+}
+
 // Destroy forgets the NPC.
-func (n *NPC) Destroy() {
+func (n *NPC) Destroy() error {
 	w := n.world
-	n.abandon()
-	if r := w.Runtime(); r != nil {
-		r.Engine.Forget(n.chat.Owner)
+	if w.talk != nil {
+		w.gatherTalk() // events of others must not get lost with its own
+		if err := w.talk.Remove(n.spec.ID); err != nil {
+			return talkError(err)
+		}
 	}
 	w.dropEvents(n)
+	delete(w.byName, n.spec.ID)
 	w.npcs[n.index1-1] = nil
 	w.free = append(w.free, int(n.index1-1))
-	w.living--
+	return nil
 }
 
 // Name is the persona's.
-func (n *NPC) Name() string { return n.chat.Persona().Name }
+func (n *NPC) Name() string { return n.spec.Persona.Name }
 
 // Greeting is what the persona says first.
-func (n *NPC) Greeting() string { return n.chat.Persona().Greeting }
+func (n *NPC) Greeting() string { return n.spec.Persona.Greeting }
 
-// SetPriority holds from the next line on.
-func (n *NPC) SetPriority(p int) { n.priority = p }
-
-// Busy reports whether a reply or a warm-up is under way.
-func (n *NPC) Busy() bool { return n.current != nil }
-
-// reply is one answer, or one warm-up, on its way.
-type reply struct {
-	id       uint64
-	npc      *NPC
-	line     string // what the player said
-	warm     bool   // only the persona is to be read
-	chat     npc.Chat
-	priority int
-	asked    int64
-	off      atomic.Bool // nobody wants it any more
-
-	// The host's side.
-	request  llm.RequestID // 0 until the mail told
-	prepared time.Duration // from Say to Submit
-	over     bool          // its last event stands in the queue
+// SetDistance tells how far the NPC is from the player.
+func (n *NPC) SetDistance(d float32) error {
+	distance, err := checkDistance(d)
+	if err != nil {
+		return err
+	}
+	n.spec.Distance = distance
+	if t := n.world.talk; t != nil {
+		return wrapTalk(t.Place(n.spec.ID, distance))
+	}
+	return nil
 }
 
-// replies numbers the replies of the process.
-var replies atomic.Uint64
+func wrapTalk(err error) error {
+	if err == nil {
+		return nil
+	}
+	return talkError(err)
+}
+
+// Busy reports whether a reply is awaited or under way.
+func (n *NPC) Busy() bool { return len(n.busy) > 0 }
+
+// turn notes that a reply is awaited.
+func (n *NPC) turn(id npc.TurnID, err error) (uint64, error) {
+	if err != nil {
+		return 0, talkError(err)
+	}
+	n.busy[id] = true
+	return uint64(id), nil
+}
 
 // Say has the player say a line; the number names the reply in its events.
 func (n *NPC) Say(line string) (uint64, error) {
-	if clean, _ := npc.CleanLine(line); clean == "" {
-		return 0, Errorf(InvalidArgument, "of the line's %d bytes nothing can be read", len(line))
+	t, err := n.world.ready()
+	if err != nil {
+		return 0, err
 	}
-	return n.begin(&reply{line: line})
+	return n.turn(t.Say(npc.Line{To: n.spec.ID, Text: line}, Clock.Now()))
 }
 
-// WarmUp has the model read the persona.
-func (n *NPC) WarmUp() (uint64, error) { return n.begin(&reply{warm: true}) }
-
-func (n *NPC) begin(r *reply) (uint64, error) {
-	w := n.world
-	switch {
-	case w.Status().State == Failed:
-		return 0, Errorf(NotReady, "the world has no model: %s", w.failure())
-	case n.current != nil:
-		return 0, Errorf(Busy, "%s answers already: cancel that, or poll its last event", n.Name())
-	case w.open >= w.def.Requests:
-		return 0, Errorf(Full, "%d replies wait, run, or have events that were not polled", w.open)
+// Cue has the NPC speak of its own accord.
+func (n *NPC) Cue(why string) (uint64, error) {
+	t, err := n.world.ready()
+	if err != nil {
+		return 0, err
 	}
-	r.id, r.npc, r.chat, r.priority, r.asked = replies.Add(1), n, *n.chat, n.priority, Clock.Now()
-	select {
-	case w.asks <- r:
-	default:
-		return 0, Errorf(Full, "%d lines wait for the model", cap(w.asks))
-	}
-	w.open++
-	n.current = r
-	return r.id, nil
+	return n.turn(t.Cue(n.spec.ID, why, Clock.Now()))
 }
 
-// Cancel ends the reply under way.
-func (n *NPC) Cancel() error {
-	r := n.current
-	if r == nil || r.over {
+// Resume has the NPC go on with what it said when it was interrupted.
+func (n *NPC) Resume() (uint64, error) {
+	t, err := n.world.ready()
+	if err != nil {
+		return 0, err
+	}
+	id, err := t.Resume(n.spec.ID, Clock.Now())
+	if errors.Is(err, npc.ErrAgent) {
+		return 0, Errorf(Nothing, "%v", err)
+	}
+	return n.turn(id, err)
+}
+
+// Tell lets the NPC hear somebody without answering.
+func (n *NPC) Tell(speaker, text string) error {
+	t, err := n.world.ready()
+	if err != nil {
+		return err
+	}
+	return wrapTalk(t.Tell(n.spec.ID, speaker, text, Clock.Now()))
+}
+
+// Interrupt stops what the NPC says.
+func (n *NPC) Interrupt() error {
+	t, err := n.world.ready()
+	if err != nil {
+		return err
+	}
+	if !t.Interrupt(n.spec.ID) {
 		return Errorf(Nothing, "%s says nothing", n.Name())
 	}
-	w := n.world
-	if r.request == 0 { // not submitted, or its mail was not read
-		r.off.Store(true)
-		n.detach()
-		w.emit(Event{Kind: ReplyCancelled, NPC: n, Reply: r.id, last: r})
-		return nil
+	return nil
+}
+
+// Bark has the NPC say a line of its persona for a situation.
+func (n *NPC) Bark(situation string) error {
+	t, err := n.world.ready()
+	if err != nil {
+		return err
 	}
-	if !w.Runtime().Engine.Cancel(r.request) {
-		return Errorf(Nothing, "the reply of %s has ended: poll its events", n.Name())
+	if !t.Bark(n.spec.ID, situation, Clock.Now()) {
+		return Errorf(Nothing, "%s has nothing to say for %q now", n.Name(), situation)
 	}
 	return nil
 }
 
-// abandon ends the reply under way for good: what comes of it is not this
-// chat's any more. It reports whether there was one.
-func (n *NPC) abandon() bool {
-	r := n.current
-	if r == nil || r.over {
-		return false
+// Gather brings NPCs into one conversation.
+func (w *World) Gather(members []*NPC) error {
+	t, err := w.ready()
+	if err != nil {
+		return err
 	}
-	r.off.Store(true)
-	w := n.world
-	if r.request == 0 {
-		n.detach()
-	} else {
-		w.Runtime().Engine.Cancel(r.request)
-		delete(w.running, r.request)
+	ids := make([]npc.AgentID, len(members))
+	for i, n := range members {
+		ids[i] = n.spec.ID
 	}
-	w.emit(Event{Kind: ReplyCancelled, NPC: n, Reply: r.id, last: r})
-	return true
+	return wrapTalk(t.Gather(ids...))
 }
 
-// detach gives the chat a history of its own, since the asker may be reading
-// the one that its copy shares.
-func (n *NPC) detach() {
-	data, err := n.chat.Save()
-	fresh := npc.NewChat(n.chat.Persona())
-	fresh.Owner = n.chat.Owner
-	if err == nil {
-		err = fresh.Load(data)
+// Part has the NPC leave its conversation.
+func (n *NPC) Part() error {
+	t, err := n.world.ready()
+	if err != nil {
+		return err
 	}
-	if err != nil { // what Save writes Load reads; if not, the conversation is lost, not the game
-		n.world.log.add(LogError, fmt.Sprintf("%s: %v", n.Name(), err))
-	}
-	n.chat = fresh
+	return wrapTalk(t.Part(n.spec.ID))
 }
 
-// Undo takes back the reply under way, or else the last exchange.
-func (n *NPC) Undo() error {
-	if n.abandon() {
-		if n.chat.Busy() {
-			n.chat.Undo()
+// Lines are what the NPC has in mind, oldest first.
+func (n *NPC) Lines() []npc.Entry {
+	if t := n.world.talk; t != nil {
+		return t.History(n.spec.ID)
+	}
+	return nil
+}
+
+// Line is one of Lines.
+func (n *NPC) Line(i int) (npc.Entry, error) {
+	lines := n.Lines()
+	if i < 0 || i >= len(lines) {
+		return npc.Entry{}, Errorf(InvalidArgument, "index is %d: there are %d lines", i, len(lines))
+	}
+	return lines[i], nil
+}
+
+// Explain says for people why the NPC said what it said last.
+func (n *NPC) Explain() (string, error) {
+	t, err := n.world.ready()
+	if err != nil {
+		return "", err
+	}
+	turns := t.Explain(n.spec.ID)
+	if len(turns) == 0 {
+		return "", Errorf(Nothing, "%s said nothing yet", n.Name())
+	}
+	return llm.ValidText(turns[len(turns)-1].String()), nil
+}
+
+// SetFact tells the NPC something.
+func (n *NPC) SetFact(f npc.Fact) error { return n.world.setFact(n.spec.ID, f) }
+
+// SetFact tells every NPC something.
+func (w *World) SetFact(f npc.Fact) error { return w.setFact("", f) }
+
+func (w *World) setFact(id npc.AgentID, f npc.Fact) error {
+	t, err := w.ready()
+	if err != nil {
+		return err
+	}
+	return wrapTalk(t.SetFact(id, f))
+}
+
+// SetQuest gives the NPC a quest, or tells it where one stands.
+func (n *NPC) SetQuest(q npc.Quest) error {
+	t, err := n.world.ready()
+	if err != nil {
+		return err
+	}
+	return wrapTalk(t.SetQuest(n.spec.ID, q))
+}
+
+// Quest is where a quest of the NPC stands.
+func (n *NPC) Quest(id string) (npc.QuestState, error) {
+	t, err := n.world.ready()
+	if err != nil {
+		return 0, err
+	}
+	for _, q := range t.Quests(n.spec.ID) {
+		if q.ID == id {
+			return q.State, nil
 		}
-		return nil
 	}
-	if !n.chat.Undo() {
-		return Errorf(Nothing, "%s and the player said nothing yet", n.Name())
-	}
-	return nil
+	return 0, Errorf(Nothing, "%s gives no quest %q", n.Name(), id)
 }
 
-// Clear forgets the conversation.
-func (n *NPC) Clear() {
-	n.abandon()
-	n.chat.Clear()
-}
-
-// Lines are the finished turns, oldest first.
-func (n *NPC) Lines() []llm.Turn { return n.chat.History() }
-
-// Save gives the conversation as bytes.
-func (n *NPC) Save() ([]byte, error) {
-	data, err := n.chat.Save()
+// Save gives what the NPCs lived through as bytes.
+func (w *World) Save() ([]byte, error) {
+	t, err := w.ready()
+	if err != nil {
+		return nil, err
+	}
+	data, err := t.Save()
 	if err != nil {
 		return nil, Errorf(Save, "%v", err)
 	}
 	return data, nil
 }
 
-// Load replaces the conversation.
-func (n *NPC) Load(data []byte) error {
-	fresh := npc.NewChat(n.chat.Persona())
-	fresh.Owner = n.chat.Owner
-	if err := fresh.Load(data); err != nil {
+// Load replaces what the NPCs lived through.
+func (w *World) Load(data []byte) error {
+	t, err := w.ready()
+	if err != nil {
+		return err
+	}
+	if err := t.Load(data); err != nil {
 		return Errorf(Save, "%v", err)
 	}
-	n.abandon()
-	n.chat = fresh
+	clear(w.actions)
+	for _, n := range w.byName {
+		clear(n.busy)
+	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package world
 
 import (
-	"slices"
+	"errors"
 
+	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
@@ -13,68 +14,67 @@ type EventKind int32
 const (
 	WorldReady EventKind = iota + 1
 	WorldFailed
+	Thinking
+	Bark
 	Text
+	Sentence
+	Thought
+	Emotion
 	Done
-	ReplyCancelled
+	Interrupted
 	ReplyFailed
+	Action
+	ActionLapsed
+	Quest
 	Overflow
-	Warm
+	Summarised
+	MemoryDurable
+	MemoryFailed
+	MemorySaved
 )
+
+// ofTalk are the kinds of package npc's events.
+var ofTalk = [...]EventKind{
+	npc.EventThinking: Thinking, npc.EventBark: Bark, npc.EventText: Text, npc.EventSentence: Sentence,
+	npc.EventThought: Thought, npc.EventEmotion: Emotion, npc.EventDone: Done, npc.EventInterrupted: Interrupted,
+	npc.EventFailed: ReplyFailed, npc.EventAction: Action, npc.EventLapsed: ActionLapsed, npc.EventQuest: Quest,
+	npc.EventOverflow: Overflow, npc.EventSummarised: Summarised,
+}
 
 // Event is something that the host polls.
 type Event struct {
 	Kind   EventKind
 	Result Code
 	NPC    *NPC // nil: it is about the world
-	Reply  uint64
+	Turn   uint64
 	Text   string
-	Reason llm.DoneReason
+	Reason string
 	Tokens int
 	Usage  llm.Usage
-
-	last *reply // the reply that ends with this event
 }
 
 // ID is the id of the event's NPC.
-func (e Event) ID() NPCID {
+func (e *Event) ID() NPCID {
 	if e.NPC == nil {
 		return NPCID{}
 	}
 	return NPCID{e.NPC.index1, e.NPC.world.index1, e.NPC.generation}
 }
 
-func (w *World) emit(e Event) {
-	if e.last != nil {
-		e.last.over = true
-	}
-	w.out = append(w.out, e)
-}
+// Long reports whether text that is too long for one event goes on in the next.
+func (k EventKind) Long() bool { return k == Bark || k == Text || k == Sentence || k == Thought }
 
-// Gather fetches what happened; Next then gives it out. It never waits.
-func (w *World) Gather() {
+func (w *World) emit(e Event) { w.out = append(w.out, e) }
+
+// Collect fetches what happened; Peek and Drop then give it out. It never
+// waits. Call it when Peek has nothing more.
+func (w *World) Collect() {
 	w.gatherState()
-	r := w.Runtime()
-	if r == nil {
-		w.readMail()
-		return
-	}
-	w.scratch = r.Engine.Poll(w.scratch[:0])
-	events := w.scratch
-	if len(w.early) > 0 {
-		events = append(w.early, events...)
-		w.early = nil
-	}
-	if !w.readMail() && len(events) > 0 {
-		w.early = slices.Clone(events) // their letters may be in the mail
-		return
-	}
-	for i := range events {
-		w.hear(events[i])
-		events[i] = llm.Event{}
-	}
+	w.gatherTalk()
+	w.gatherMemory()
 }
 
-// gatherState tells once that loading has ended.
+// gatherState tells once that loading has ended, and begins to talk.
 func (w *World) gatherState() {
 	if w.state != Loading {
 		return
@@ -84,128 +84,122 @@ func (w *World) gatherState() {
 	default:
 		return
 	}
-	if w.loadErr != nil {
-		w.state = Failed
-		w.Note(w.loadErr)
-		w.emit(Event{Kind: WorldFailed, Result: CodeOf(w.loadErr), Text: w.loadErr.Error()})
+	err := w.loadErr
+	if err == nil {
+		err = w.begin()
+	}
+	if err != nil {
+		w.loadErr, w.state = err, Failed
+		w.Note(err)
+		w.log.add(LogError, err.Error())
+		w.emit(Event{Kind: WorldFailed, Result: CodeOf(err), Text: err.Error()})
 		return
 	}
 	w.state = Ready
-	r := w.Runtime()
-	r.SetPhase(w.phase)
-	r.SetHost(w.host)
 	w.emit(Event{Kind: WorldReady})
 }
 
-func (w *World) failure() string {
-	if w.loadErr != nil {
-		return w.loadErr.Error()
+// begin makes the world of characters, with those that were created meanwhile.
+func (w *World) begin() error {
+	r := w.Runtime()
+	r.SetPhase(w.phase)
+	r.SetHost(w.host)
+	cfg := npc.WorldConfig{Engine: r.Engine, Model: r.Model, Player: w.def.Player, Lore: w.def.Lore, Rules: w.def.Rules,
+		BarkQuiet: w.def.BarkQuiet, ActionTimeout: w.def.ActionTimeout, Seed: w.def.Seed}
+	if w.memory != nil {
+		cfg.Memory = w.memory
 	}
-	return "its worker failed, see the log"
-}
-
-// readMail takes the asker's letters. It reports false where the asker is just
-// writing one: the host does not wait for it.
-func (w *World) readMail() bool {
-	if !w.mail.mu.TryLock() {
-		return false
+	t, err := npc.NewWorld(cfg)
+	if err != nil {
+		return Errorf(InvalidArgument, "%v", err)
 	}
-	defer w.mail.mu.Unlock()
-	for i := range w.mail.letters {
-		w.read(&w.mail.letters[i])
-	}
-	clear(w.mail.letters)
-	w.mail.letters = w.mail.letters[:0]
-	return true
-}
-
-func (w *World) read(l *letter) {
-	r := l.reply
-	if r.off.Load() { // cancelled or forgotten meanwhile
-		if l.request != 0 {
-			w.Runtime().Engine.Cancel(l.request)
+	t.SetPhase(w.phase)
+	w.talk = t
+	for _, n := range w.npcs {
+		if n == nil {
+			continue
 		}
+		if err := t.Add(n.spec); err != nil {
+			return talkError(err)
+		}
+	}
+	return nil
+}
+
+func (w *World) gatherTalk() {
+	if w.talk == nil {
 		return
 	}
-	if l.err != nil {
-		w.broken(r, CodeOf(l.err), l.err.Error())
-		return
-	}
-	chat := l.chat
-	r.npc.chat = &chat
-	r.request, r.prepared = l.request, l.prepared
-	w.running[l.request] = r
-	if l.dropped > 0 {
-		w.emit(Event{Kind: Overflow, NPC: r.npc, Reply: r.id, Tokens: l.dropped})
+	w.heard = w.talk.Poll(w.heard[:0], Clock.Now())
+	for i := range w.heard {
+		w.hear(&w.heard[i])
+		w.heard[i] = npc.Event{}
 	}
 }
 
-func (w *World) broken(r *reply, code Code, text string) {
-	w.totals.Broken++
-	w.log.add(LogError, r.npc.Name()+": "+text)
-	w.emit(Event{Kind: ReplyFailed, Result: code, NPC: r.npc, Reply: r.id, Text: text, last: r})
-}
-
-// hear folds one event of the engine into chats and events.
-func (w *World) hear(e llm.Event) {
-	if e.Request == 0 && e.Kind == llm.EventFailed {
-		w.state = Failed
-		w.log.add(LogError, e.Err.Error())
-		w.emit(Event{Kind: WorldFailed, Result: Model, Text: e.Err.Error()})
-		return
+// hear takes one event of the characters.
+func (w *World) hear(e *npc.Event) {
+	n := w.byName[e.Agent]
+	if n == nil {
+		return // it was destroyed
 	}
-	r := w.running[e.Request]
-	if r == nil {
-		return // abandoned
-	}
-	if !r.warm {
-		r.npc.chat.Hear(e)
-	}
-	out := Event{NPC: r.npc, Reply: r.id}
+	out := Event{Kind: ofTalk[e.Kind], NPC: n, Turn: uint64(e.Turn), Text: e.Text, Tokens: e.Tokens}
 	switch e.Kind {
-	case llm.EventText:
-		out.Kind, out.Text = Text, e.Text
-		if r.warm {
-			return
+	case npc.EventDone:
+		delete(n.busy, e.Turn)
+		out.Text, out.Reason = "", e.Reason
+		w.count(n, e, &out)
+	case npc.EventInterrupted, npc.EventSummarised:
+		delete(n.busy, e.Turn)
+		out.Text = ""
+		if e.Kind == npc.EventInterrupted {
+			w.totals.Broken++
 		}
-	case llm.EventOverflow:
-		out.Kind, out.Tokens = Overflow, e.Tokens
-	case llm.EventDone:
-		w.count(r, &e)
-		out.Kind, out.Reason, out.Tokens, out.Usage = Done, e.Reason, len(e.Reply), e.Usage
-		if r.warm {
-			out = Event{Kind: Warm, NPC: r.npc, Reply: r.id, Usage: e.Usage}
-		}
-	case llm.EventCancelled:
+	case npc.EventFailed:
+		delete(n.busy, e.Turn)
 		w.totals.Broken++
-		out.Kind = ReplyCancelled
-	case llm.EventFailed:
-		delete(w.running, e.Request)
-		w.broken(r, Model, e.Err.Error())
-		return
-	}
-	if e.Kind == llm.EventDone || e.Kind == llm.EventCancelled {
-		delete(w.running, e.Request)
-		out.last = r
+		out.Result, out.Text = failed(e.Err), e.Err.Error()
+		w.log.add(LogError, string(e.Agent)+": "+out.Text)
+	case npc.EventAction:
+		w.actions[e.Turn] = e.Action
+		out.Text = e.Action.Name
+	case npc.EventLapsed:
+		delete(w.actions, e.Turn)
+		out.Text = e.Action.Name
 	}
 	w.emit(out)
 }
 
-// count adds a reply to the totals. Its times count from Say on, where the
-// engine's count from Submit.
-func (w *World) count(r *reply, e *llm.Event) {
-	e.Usage.TTFT += r.prepared
-	e.Usage.Total += r.prepared
-	t := &w.totals
-	t.Generated += uint64(e.Usage.Generated)
-	t.Prefilled += uint64(e.Usage.Prefilled)
-	t.Reused += uint64(e.Usage.Reused)
-	if t.Replies == 0 {
-		settle()
+func failed(err error) Code {
+	switch {
+	case errors.Is(err, npc.ErrBudget), errors.Is(err, npc.ErrPersona):
+		return Persona
+	case errors.Is(err, llm.ErrQueueFull):
+		return Full
 	}
-	if !r.warm {
-		t.Replies++
-		t.LastFirst, t.LastTotal = e.Usage.TTFT, e.Usage.Total
+	return Model
+}
+
+// count adds a reply that is complete to the totals, and its figures to the
+// event.
+func (w *World) count(n *NPC, e *npc.Event, out *Event) {
+	t := &w.totals
+	if t.Replies == 0 {
+		settle() // by now llama.cpp has made whatever it makes
+	}
+	t.Replies++
+	turns := w.talk.Explain(n.spec.ID)
+	for i := len(turns) - 1; i >= 0; i-- {
+		if turns[i].Turn != e.Turn {
+			continue
+		}
+		u := turns[i].Usage
+		out.Usage, out.Tokens = u, u.Generated
+		t.Generated += uint64(u.Generated)
+		t.Prefilled += uint64(u.Prefilled)
+		t.Reused += uint64(u.Reused)
+		t.LastFirst, t.LastTotal = u.TTFT, u.Total
+		return
 	}
 }
 
@@ -218,32 +212,19 @@ func (w *World) Peek() *Event {
 	return &w.out[w.given]
 }
 
-// Drop ends the event that Peek showed; the reply that ends with it is over.
+// Drop ends the event that Peek showed.
 func (w *World) Drop() {
-	e := &w.out[w.given]
-	w.finish(e)
-	*e = Event{}
+	w.out[w.given] = Event{}
 	w.given++
-}
-
-func (w *World) finish(e *Event) {
-	if r := e.last; r != nil {
-		w.open--
-		if r.npc.current == r {
-			r.npc.current = nil
-		}
-	}
 }
 
 // dropEvents forgets the events of an NPC that is no more.
 func (w *World) dropEvents(n *NPC) {
 	kept := w.out[:w.given]
 	for _, e := range w.out[w.given:] {
-		if e.NPC == n {
-			w.finish(&e)
-			continue
+		if e.NPC != n {
+			kept = append(kept, e)
 		}
-		kept = append(kept, e)
 	}
 	clear(w.out[len(kept):])
 	w.out = kept

@@ -126,6 +126,16 @@ func EnterNPC(id NPCID) (*World, *NPC, error) {
 	return nil, nil, staleNPC(id)
 }
 
+// NPC finds another NPC of a world that was entered.
+func (w *World) NPC(id NPCID) (*NPC, error) {
+	if id.World1 == w.index1 && id.Index1 >= 1 && int(id.Index1) <= len(w.npcs) {
+		if n := w.npcs[id.Index1-1]; n != nil && n.generation == id.Generation {
+			return n, nil
+		}
+	}
+	return nil, staleNPC(id)
+}
+
 func staleNPC(id NPCID) error {
 	return Errorf(StaleID, "there is no NPC %d of generation %d in world %d: it was destroyed, "+
 		"or the id is none of lull's", id.Index1, id.Generation, id.World1)

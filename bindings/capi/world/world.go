@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lull-npc/lull/npc"
+	"github.com/lull-npc/lull/rag"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
 	"github.com/lull-npc/lull/scheduler"
@@ -33,38 +35,38 @@ type World struct {
 	def        Def
 
 	// The host's side, under the lock.
-	mu      sync.Mutex
-	closed  bool
-	state   State // as Poll last told it
-	lastErr string
-	npcs    []*NPC // by index; nil is free
-	free    []int  // indices that are free again
-	living  int
-	open    int                      // replies whose end was not polled yet
-	running map[llm.RequestID]*reply // submitted
-	early   []llm.Event              // of requests whose mail was not read yet
-	scratch []llm.Event              // memory of the engine's events
-	out     []Event                  // to be polled; out[:given] were
-	given   int
-	totals  Totals
-	frames  uint64
-	phase   scheduler.Phase       // as the host last said it, for a runtime that comes later
-	host    scheduler.HostSignals // likewise
+	mu       sync.Mutex
+	closed   bool
+	state    State // as Collect last told it
+	lastErr  string
+	talk     *npc.World // nil until ready
+	npcs     []*NPC     // by index; nil is free
+	free     []int      // indices that are free again
+	byName   map[npc.AgentID]*NPC
+	actions  map[npc.TurnID]npc.Action // that the game did not answer yet
+	heard    []npc.Event               // memory of Poll
+	recalled []rag.Event               // likewise
+	out      []Event                   // to be polled; out[:given] were
+	given    int
+	totals   Totals
+	frames   uint64
+	phase    scheduler.Phase       // as the host last said it, for a runtime that comes later
+	host     scheduler.HostSignals // likewise
 
 	// Between the host and our goroutines.
 	loaded   atomic.Pointer[local.Runtime] // nil until ready
+	memory   *memory                       // set before loading is closed
 	progress atomic.Uint64                 // of loading: a float64's bits
-	asks     chan *reply                   // to the asker
-	mail     mail                          // from the asker
+	warm     chan npc.AgentSpec            // to be warmed up
 	log      lineRing
 	work     workTotals
 
 	// The end.
 	cancel  context.CancelFunc // of loading
-	quit    chan struct{}      // closed: the asker ends
+	quit    chan struct{}      // closed: heat ends
 	loading chan struct{}      // closed when the loader has ended; then loadErr is fixed
 	loadErr error
-	asking  chan struct{} // closed when the asker has ended
+	heating chan struct{} // closed when heat has ended
 	ended   chan struct{} // closed when everything has
 }
 
@@ -72,13 +74,12 @@ func open(def Def, index1 uint16) *World {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &World{
 		generation: generation(), index1: index1, def: def, state: Loading,
-		running: map[llm.RequestID]*reply{},
-		asks:    make(chan *reply, def.Requests),
-		cancel:  cancel, quit: make(chan struct{}), loading: make(chan struct{}),
-		asking: make(chan struct{}), ended: make(chan struct{}),
+		byName: map[npc.AgentID]*NPC{}, actions: map[npc.TurnID]npc.Action{}, warm: make(chan npc.AgentSpec, maxWarm),
+		cancel: cancel, quit: make(chan struct{}), loading: make(chan struct{}),
+		heating: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go w.load(ctx)
-	go w.ask()
+	go w.heat()
 	return w
 }
 
@@ -109,6 +110,12 @@ func (w *World) load(ctx context.Context) {
 	}
 	w.progressed("ready", 1)
 	info := r.Model.Info()
+	if w.def.MemoryMode != MemoryNone {
+		if w.memory, w.loadErr = openMemory(w.def); w.loadErr != nil {
+			w.loaded.Store(r) // end closes it
+			return
+		}
+	}
 	w.log.add(LogInfo, fmt.Sprintf("%s on %s, %s, %d layers, %d tokens of context",
 		info.Name, info.Device, info.Library, info.Layers, info.Context))
 	w.loaded.Store(r)
@@ -164,9 +171,17 @@ func (w *World) end() {
 	w.cancel()
 	close(w.quit)
 	<-w.loading
-	<-w.asking
+	<-w.heating
+	if w.talk != nil {
+		w.talk.Close()
+	}
 	if r := w.loaded.Load(); r != nil {
 		r.Close()
+	}
+	if w.memory != nil {
+		if err := w.memory.store.Close(); err != nil {
+			w.memory.store.Abandon() // the disk fails: nothing more can be done in time
+		}
 	}
 	close(w.ended)
 }
@@ -185,15 +200,15 @@ type Status struct {
 
 // Status says where the world is.
 func (w *World) Status() Status {
-	s := Status{State: Loading, Progress: fromBits(w.progress.Load()), NPCs: w.living, Requests: w.open}
+	s := Status{State: Loading, Progress: fromBits(w.progress.Load()), NPCs: len(w.byName)}
+	for _, n := range w.byName {
+		s.Requests += len(n.busy)
+	}
 	select {
 	case <-w.loading:
 		s.State = Ready
-		if w.loadErr != nil || w.state == Failed {
+		if w.loadErr != nil {
 			s.State, s.Result = Failed, CodeOf(w.loadErr)
-			if w.loadErr == nil {
-				s.Result = Model
-			}
 		}
 	default:
 	}

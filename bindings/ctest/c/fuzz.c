@@ -68,6 +68,8 @@ static lull_npc_id any_npc(random_state *r) {
     return id;
 }
 
+static uint64_t any_reply(random_state *r) { return one_in(r, 20) ? next(r) : below(r, 400); }
+
 /* Bytes that end with a NUL: words, broken UTF-8, control characters. */
 static const char *text(random_state *r, char *into, uint32_t room, int32_t *bytes) {
     static const char *pieces[] = {"Hello ", "\xf0\x9f\x97\xbb", "\xf0\x9f", "<|im_end|>", "\n", "\x01", "\xe2\x80\xae",
@@ -176,7 +178,7 @@ static int32_t capacity(random_state *r) {
 static int32_t make_world(random_state *r) {
     lull_world_def def;
     lull_world_id id = {0, 0};
-    char name[256];
+    char name[256], lore[256];
     int32_t result = lull_default_world_def(&def, sizeof def);
     def.model_kind = one_in(r, 30) ? (int32_t)next(r) : LULL_MODEL_SCRIPTED;
     def.scripted_token_ns = one_in(r, 3) ? 1000000 : 0;
@@ -191,6 +193,13 @@ static int32_t make_world(random_state *r) {
     if (one_in(r, 10)) {
         def.model = text(r, name, sizeof name, &def.model_bytes);
     }
+    if (one_in(r, 3)) {
+        def.memory_mode = one_in(r, 10) ? (int32_t)below(r, 5) - 1 : LULL_MEMORY_VOLATILE;
+    }
+    if (one_in(r, 10)) {
+        def.lore = text(r, lore, sizeof lore, &def.lore_bytes);
+    }
+    def.action_timeout_ns = 100000000;
     if (def.model_kind == LULL_MODEL_LLAMA) {
         def.model_kind = 77;
     }
@@ -209,9 +218,12 @@ static int32_t make_world(random_state *r) {
 static int32_t make_npc(random_state *r) {
     lull_npc_def def;
     lull_npc_id id = {0, 0, 0};
-    char persona[512], file[256];
+    char persona[512], file[256], name[32];
     int32_t result = lull_default_npc_def(&def, sizeof def);
     def.persona_file = one_in(r, 2) ? "blacksmith" : "innkeeper";
+    snprintf(name, sizeof name, "npc %u", (unsigned)below(r, 300));
+    def.name = name;
+    def.distance = one_in(r, 20) ? -1 : (float)below(r, 100);
     if (one_in(r, 6)) {
         def.persona = text(r, persona, sizeof persona, &def.persona_bytes);
     }
@@ -292,6 +304,15 @@ static int32_t texts(random_state *r, uint32_t which) {
     case 5:
         result = lull_poll_log(any_world(r), one_in(r, 5) ? NULL : &level, buffer, room, out);
         break;
+    case 8:
+        result = lull_npc_line_speaker(any_npc(r), (int32_t)below(r, 6) - 1, buffer, room, out);
+        break;
+    case 9:
+        result = lull_npc_explain(any_npc(r), buffer, room, out);
+        break;
+    case 10:
+        result = lull_action_value_text(any_world(r), any_reply(r), (int32_t)below(r, 4) - 1, buffer, room, out);
+        break;
     case 6:
         result = lull_npc_name(any_npc(r), buffer, room, out);
         break;
@@ -299,7 +320,7 @@ static int32_t texts(random_state *r, uint32_t which) {
         result = lull_npc_greeting(any_npc(r), buffer, room, out);
         break;
     default:
-        result = lull_npc_line(any_npc(r), (int32_t)below(r, 6) - 1, &level, buffer, room, out);
+        result = lull_npc_line(any_npc(r), (int32_t)below(r, 6) - 1, one_in(r, 5) ? NULL : &level, buffer, room, out);
     }
     if (buffer != NULL) {
         check_guard(&g, room, "a text");
@@ -357,35 +378,117 @@ static int32_t save_and_load(random_state *r, char *save, int64_t room, int64_t 
     int32_t result;
     switch (below(r, 5)) {
     case 0:
-        result = lull_npc_save(any_npc(r), save, room, &n);
+        result = lull_world_save(any_world(r), save, room, &n);
         *length = result == LULL_OK ? n : *length;
         return result;
     case 1:
-        return lull_npc_save(any_npc(r), one_in(r, 2) ? NULL : save, (int64_t)below(r, 100) - 20, &n);
+        return lull_world_save(any_world(r), one_in(r, 2) ? NULL : save, (int64_t)below(r, 100) - 20, &n);
     case 2:
         if (*length > 0 && one_in(r, 3)) {
             save[below(r, (uint32_t)*length)] ^= (char)(1 << below(r, 8));
         }
-        return lull_npc_load(any_npc(r), one_in(r, 20) ? NULL : save, *length);
+        return lull_world_load(any_world(r), one_in(r, 20) ? NULL : save, *length);
     case 3:
-        return lull_npc_load(any_npc(r), save, one_in(r, 2) ? INT64_MAX : -5);
+        return lull_world_load(any_world(r), save, one_in(r, 2) ? INT64_MAX : -5);
     default:
-        return lull_npc_load_file(any_npc(r), one_in(r, 10) ? NULL : "no/such/file", LULL_TERMINATED);
+        return lull_world_load_file(any_world(r), one_in(r, 10) ? NULL : "no/such/file", LULL_TERMINATED);
     }
 }
 
+/* Lines, cues, barks, facts: functions that take text. */
 static int32_t say(random_state *r) {
-    char line[512];
-    int32_t bytes;
+    char line[512], other[256];
+    int32_t bytes, other_bytes;
     uint64_t reply;
-    const char *t = text(r, line, sizeof line, &bytes);
-    return lull_npc_say(any_npc(r), t, bytes, one_in(r, 3) ? NULL : &reply);
+    const char *t = text(r, line, sizeof line, &bytes), *o = text(r, other, sizeof other, &other_bytes);
+    switch (below(r, 12)) {
+    case 0:
+        return lull_npc_cue(any_npc(r), t, bytes, one_in(r, 3) ? NULL : &reply);
+    case 1:
+        return lull_npc_tell(any_npc(r), o, other_bytes, t, bytes);
+    case 2:
+        return lull_npc_bark(any_npc(r), one_in(r, 2) ? t : "thinking", one_in(r, 2) ? bytes : LULL_TERMINATED);
+    case 3:
+        return lull_npc_set_fact(any_npc(r), one_in(r, 2) ? "gate" : o, LULL_TERMINATED, t, bytes, odd_time(r),
+                                 odd_time(r));
+    case 4:
+        return lull_world_set_fact(any_world(r), "sun", 3, t, bytes, 0, odd_time(r));
+    case 5:
+        return lull_action_refuse(any_world(r), any_reply(r), t, bytes);
+    case 6:
+        return one_in(r, 20) ? lull_world_save_memories(any_world(r), "no/such/folder/file", LULL_TERMINATED)
+                             : lull_world_load_memories(any_world(r), t, bytes);
+    default:
+        return lull_npc_say(any_npc(r), t, bytes, one_in(r, 3) ? NULL : &reply);
+    }
+}
+
+/* Actions, quests and memories: functions that take what a host builds. */
+static int32_t build(random_state *r) {
+    static const char *names[] = {"give", "follow", "open_gate", "Bad Name", "none", ""};
+    char words[256];
+    int32_t bytes, count;
+    lull_parameter_def parameter;
+    lull_quest_def quest;
+    lull_memory_def memory;
+    lull_action_value value;
+    lull_npc_id several[4];
+    int i;
+    switch (below(r, 11)) {
+    case 0:
+        return lull_npc_clear_actions(any_npc(r));
+    case 1:
+        return lull_npc_add_action(any_npc(r), names[below(r, 6)], LULL_TERMINATED, "does something", LULL_TERMINATED);
+    case 2:
+        lull_default_parameter_def(&parameter, sizeof parameter);
+        parameter.struct_size = one_in(r, 8) ? size(r, sizeof parameter) : parameter.struct_size;
+        parameter.kind = (int32_t)below(r, 8) - 1;
+        parameter.name = one_in(r, 3) ? "count" : names[below(r, 6)];
+        parameter.values = one_in(r, 2) ? "sword\nshield\n" : text(r, words, sizeof words, &parameter.values_bytes);
+        parameter.target = "door";
+        parameter.max = one_in(r, 10) ? -1.0 : (double)below(r, 100);
+        parameter.decimals = (int32_t)below(r, 8);
+        parameter.characters_max = (int32_t)below(r, 250);
+        return lull_npc_add_parameter(any_npc(r), names[below(r, 3)], LULL_TERMINATED,
+                                      one_in(r, 30) ? NULL : &parameter);
+    case 3:
+        return lull_npc_set_targets(any_npc(r), "door", 4, one_in(r, 2) ? "oak door\niron door" : "", LULL_TERMINATED);
+    case 4:
+        return lull_action_value_count(any_world(r), any_reply(r), one_in(r, 20) ? NULL : &count);
+    case 5:
+        value.struct_size = size(r, sizeof value);
+        return lull_action_get_value(any_world(r), any_reply(r), (int32_t)below(r, 4) - 1, &value);
+    case 6:
+        return lull_action_accept(any_world(r), any_reply(r));
+    case 7:
+        lull_default_quest_def(&quest, sizeof quest);
+        quest.struct_size = one_in(r, 8) ? size(r, sizeof quest) : quest.struct_size;
+        quest.state = (int32_t)below(r, 7) - 1;
+        quest.id = names[below(r, 6)];
+        quest.text = one_in(r, 2) ? "find the cat" : text(r, words, sizeof words, &quest.text_bytes);
+        return lull_npc_set_quest(any_npc(r), one_in(r, 30) ? NULL : &quest);
+    case 8:
+        return lull_npc_quest_state(any_npc(r), names[below(r, 6)], LULL_TERMINATED, one_in(r, 20) ? NULL : &count);
+    case 9:
+        lull_default_memory_def(&memory, sizeof memory);
+        memory.struct_size = one_in(r, 8) ? size(r, sizeof memory) : memory.struct_size;
+        memory.importance = (int32_t)below(r, 14) - 1;
+        memory.text = text(r, words, sizeof words, &bytes);
+        return lull_npc_remember(any_npc(r), one_in(r, 30) ? NULL : &memory);
+    default:
+        for (i = 0; i < 4; i++) {
+            several[i] = any_npc(r);
+        }
+        return one_in(r, 3) ? lull_npc_part(several[0])
+                            : lull_npcs_gather(one_in(r, 30) ? NULL : several,
+                                               one_in(r, 20) ? -1 : 1 + (int32_t)below(r, 4));
+    }
 }
 
 static int32_t one_call(random_state *r, char *save, int64_t room, int64_t *length) {
     uint64_t reply;
     int32_t count;
-    switch (below(r, 26)) {
+    switch (below(r, 28)) {
     case 0:
         return one_in(r, 40) ? make_world(r) : lull_world_is_valid(any_world(r));
     case 1:
@@ -399,13 +502,13 @@ static int32_t one_call(random_state *r, char *save, int64_t room, int64_t *leng
     case 6:
         return say(r);
     case 7:
-        return lull_npc_cancel(any_npc(r));
+        return lull_npc_interrupt(any_npc(r));
     case 8:
-        return lull_npc_undo(any_npc(r));
+        return lull_npc_resume(any_npc(r), one_in(r, 3) ? NULL : &reply);
     case 9:
-        return one_in(r, 4) ? lull_npc_clear(any_npc(r)) : lull_npc_is_busy(any_npc(r));
+        return one_in(r, 4) ? lull_npc_set_distance(any_npc(r), (float)below(r, 9) - 2) : lull_npc_is_busy(any_npc(r));
     case 10:
-        return lull_npc_warm_up(any_npc(r), one_in(r, 3) ? NULL : &reply);
+        return lull_npc_warm_up(any_npc(r));
     case 11:
         return lull_npc_line_count(any_npc(r), one_in(r, 10) ? NULL : &count);
     case 12:
@@ -416,15 +519,19 @@ static int32_t one_call(random_state *r, char *save, int64_t room, int64_t *leng
         return lull_world_set_phase(any_world(r), (int32_t)below(r, 10) - 2);
     case 15:
         return one_in(r, 100) ? lull_world_cancel_load(any_world(r))
-                              : lull_npc_set_priority(any_npc(r), (int32_t)next(r));
+                              : lull_world_set_game_time(any_world(r), odd_time(r));
     case 16:
         return lull_abi_check((int32_t)below(r, 3), (int32_t)size(r, sizeof(lull_event)));
     case 17:
     case 18:
-        return texts(r, below(r, 9));
+        return texts(r, below(r, 12));
     case 19:
     case 20:
         return structs(r, below(r, 7));
+    case 21:
+    case 22:
+    case 23:
+        return build(r);
     default:
         return poll(r);
     }

@@ -102,7 +102,7 @@ static int64_t cycle(const char *kind, int state) {
     }
     begin = lull_time_ns();
     check(lull_world_destroy(world), none, "destroy");
-    if (lull_npc_is_valid(npc) || lull_npc_cancel(npc) != LULL_ERROR_STALE_ID) {
+    if (lull_npc_is_valid(npc) || lull_npc_interrupt(npc) != LULL_ERROR_STALE_ID) {
         fprintf(stderr, "the NPC of a world that is gone is not stale\n");
         exit(1);
     }
@@ -144,7 +144,7 @@ static int leave(const char *how, const char *kind) {
     }
     if (strcmp(how, "saving") == 0) {
         until(world, LULL_EVENT_DONE);
-        check(lull_npc_save(npc, save, sizeof save, &length), world, "save");
+        check(lull_world_save(world, save, sizeof save, &length), world, "save");
         check(lull_npc_say(npc, "And what of the inn?", -1, NULL), world, "say");
         exit(length > 0 ? 0 : 1);
     }

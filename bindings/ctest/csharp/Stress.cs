@@ -111,9 +111,10 @@ internal static unsafe class Stress
         }
         byte[] line = Encoding.UTF8.GetBytes("A room for the night, please.");
         var events = new lull_event[16];
+        bool ready = false;
         for (ulong frame = 1; DateTime.UtcNow < end; frame++)
         {
-            if (lull_npc_is_busy(npc) == 0)
+            if (ready && lull_npc_is_busy(npc) == 0)
             {
                 fixed (byte* text = line)
                 {
@@ -129,12 +130,13 @@ internal static unsafe class Stress
             }
             for (int i = 0; i < count; i++)
             {
+                ready = ready || events[i].kind == (int)lull_event_kind.LULL_EVENT_WORLD_READY;
                 replies += events[i].kind == (int)lull_event_kind.LULL_EVENT_DONE ? 1 : 0;
             }
             frames++;
             Thread.Sleep(1);
         }
-        Must(lull_npc_clear(npc));
+        Must(lull_npc_destroy(npc));
         Must(lull_world_destroy(world));
     }
 

@@ -24,15 +24,15 @@ namespace Lull.Native
         LULL_ERROR_BUFFER_TOO_SMALL = -7,
         /// <summary>the model is not loaded yet</summary>
         LULL_ERROR_NOT_READY = -8,
-        /// <summary>the NPC answers already: cancel, or wait for its end</summary>
+        /// <summary>that is under way already: wait for its end</summary>
         LULL_ERROR_BUSY = -9,
         /// <summary>a stated limit: worlds, NPCs, waiting lines</summary>
         LULL_ERROR_FULL = -10,
-        /// <summary>there is nothing to cancel, undo or read</summary>
+        /// <summary>there is nothing to do that with</summary>
         LULL_ERROR_NOTHING = -11,
         /// <summary>the persona cannot be used; the text points at the place</summary>
         LULL_ERROR_PERSONA = -12,
-        /// <summary>the saved conversation cannot be used</summary>
+        /// <summary>what was saved cannot be used</summary>
         LULL_ERROR_SAVE = -13,
         /// <summary>a file cannot be read or written</summary>
         LULL_ERROR_FILE = -14,
@@ -147,18 +147,40 @@ namespace Lull.Native
         LULL_EVENT_WORLD_READY = 1,
         /// <summary>result and text say why</summary>
         LULL_EVENT_WORLD_FAILED = 2,
-        /// <summary>text goes on: whole characters</summary>
-        LULL_EVENT_TEXT = 3,
+        /// <summary>the NPC was spoken to: let it turn its head</summary>
+        LULL_EVENT_THINKING = 3,
+        /// <summary>text, written beforehand, is said at once</summary>
+        LULL_EVENT_BARK = 4,
+        /// <summary>what is said goes on with text: whole characters</summary>
+        LULL_EVENT_TEXT = 5,
+        /// <summary>text is a whole sentence of it, for a voice</summary>
+        LULL_EVENT_SENTENCE = 6,
+        /// <summary>what is thought goes on with text: not said aloud</summary>
+        LULL_EVENT_THOUGHT = 7,
+        /// <summary>text is one of the persona's emotions</summary>
+        LULL_EVENT_EMOTION = 8,
         /// <summary>the reply is complete: reason and the figures</summary>
-        LULL_EVENT_DONE = 4,
-        /// <summary>lull_npc_cancel, or the NPC was changed meanwhile</summary>
-        LULL_EVENT_REPLY_CANCELLED = 5,
+        LULL_EVENT_DONE = 9,
+        /// <summary>the reply was cut short: lull_npc_interrupt, or another line</summary>
+        LULL_EVENT_INTERRUPTED = 10,
         /// <summary>result and text say why</summary>
-        LULL_EVENT_REPLY_FAILED = 6,
-        /// <summary>the oldest tokens of the conversation are dropped before this reply</summary>
-        LULL_EVENT_OVERFLOW = 7,
-        /// <summary>lull_npc_warm_up is done</summary>
-        LULL_EVENT_WARM = 8,
+        LULL_EVENT_REPLY_FAILED = 11,
+        /// <summary>the NPC wants to do what text names: accept or refuse it</summary>
+        LULL_EVENT_ACTION = 12,
+        /// <summary>nobody did in time, or it is not possible any more</summary>
+        LULL_EVENT_ACTION_LAPSED = 13,
+        /// <summary>text is the id of a quest that was offered</summary>
+        LULL_EVENT_QUEST = 14,
+        /// <summary>so many tokens of the conversation are dropped before this reply</summary>
+        LULL_EVENT_OVERFLOW = 15,
+        /// <summary>old lines were replaced by a summary</summary>
+        LULL_EVENT_SUMMARISED = 16,
+        /// <summary>all that was remembered until now is on the disk</summary>
+        LULL_EVENT_MEMORY_DURABLE = 17,
+        /// <summary>memories cannot be written: text says why. Nothing is lost yet</summary>
+        LULL_EVENT_MEMORY_FAILED = 18,
+        /// <summary>lull_world_save_memories is done; text is the path</summary>
+        LULL_EVENT_MEMORY_SAVED = 19,
     }
 
     /// <summary>Why a reply ended.</summary>
@@ -173,6 +195,63 @@ namespace Lull.Native
         LULL_REASON_LENGTH = 3,
         /// <summary>the context is full</summary>
         LULL_REASON_CONTEXT = 4,
+        /// <summary>a whole sentence, near the limit of the persona</summary>
+        LULL_REASON_SENTENCE = 5,
+        /// <summary>it began to say the same again</summary>
+        LULL_REASON_REPEATS = 6,
+        /// <summary>it began to speak for somebody else</summary>
+        LULL_REASON_VOICE = 7,
+        LULL_REASON_OTHER = 8,
+    }
+
+    /// <summary>What a line of a conversation is.</summary>
+    public enum lull_line_kind : int
+    {
+        /// <summary>somebody else said it: the player or another NPC</summary>
+        LULL_LINE_HEARD = 0,
+        /// <summary>the NPC said it</summary>
+        LULL_LINE_OWN = 1,
+        /// <summary>nobody said it: a memory, a fact, what happened</summary>
+        LULL_LINE_NOTE = 2,
+    }
+
+    /// <summary>The type of an action's parameter.</summary>
+    public enum lull_parameter_kind : int
+    {
+        /// <summary>min ... max</summary>
+        LULL_PARAMETER_INTEGER = 0,
+        /// <summary>min ... max, with so many decimals</summary>
+        LULL_PARAMETER_REAL = 1,
+        LULL_PARAMETER_BOOL = 2,
+        /// <summary>one of values</summary>
+        LULL_PARAMETER_ENUM = 3,
+        /// <summary>one line of at most so many characters</summary>
+        LULL_PARAMETER_TEXT = 4,
+        /// <summary>one of the targets of a kind that exist now</summary>
+        LULL_PARAMETER_TARGET = 5,
+    }
+
+    /// <summary>Where a quest stands.</summary>
+    public enum lull_quest_state : int
+    {
+        /// <summary>its giver may offer it</summary>
+        LULL_QUEST_AVAILABLE = 0,
+        /// <summary>it did, and waits for the answer</summary>
+        LULL_QUEST_OFFERED = 1,
+        /// <summary>the player is at it</summary>
+        LULL_QUEST_ACTIVE = 2,
+        LULL_QUEST_DONE = 3,
+        LULL_QUEST_FAILED = 4,
+    }
+
+    /// <summary>Where memories are kept.</summary>
+    public enum lull_memory_mode : int
+    {
+        LULL_MEMORY_NONE = 0,
+        /// <summary>as long as the world lives</summary>
+        LULL_MEMORY_VOLATILE = 1,
+        /// <summary>in memory_folder, written in the background</summary>
+        LULL_MEMORY_FOLDER = 2,
     }
 
     /// <summary>How grave a line of the log is.</summary>
@@ -246,6 +325,32 @@ namespace Lull.Native
         public int fetch_missing;
         /// <summary>LULL_MODEL_SCRIPTED: how long a token takes; default 0</summary>
         public long scripted_token_ns;
+        /// <summary>how the player is called; null: "Player"</summary>
+        public byte* player;
+        /// <summary>what every NPC knows, one fact a line, the most important first; null: nothing</summary>
+        public byte* lore;
+        /// <summary>what holds for every NPC, one rule a line; null: nothing</summary>
+        public byte* rules;
+        /// <summary>LULL_MEMORY_FOLDER: a folder that only this world uses</summary>
+        public byte* memory_folder;
+        /// <summary>of player; default LULL_TERMINATED</summary>
+        public int player_bytes;
+        /// <summary>of lore; default LULL_TERMINATED</summary>
+        public int lore_bytes;
+        /// <summary>of rules; default LULL_TERMINATED</summary>
+        public int rules_bytes;
+        /// <summary>of memory_folder; default LULL_TERMINATED</summary>
+        public int memory_folder_bytes;
+        /// <summary>enum lull_memory_mode; default LULL_MEMORY_NONE</summary>
+        public int memory_mode;
+        /// <summary>varies every reply; default 0</summary>
+        public uint seed;
+        /// <summary>the story's time now, which then runs with the clock; default 0</summary>
+        public long game_time_ns;
+        /// <summary>no bark is said again within; 0, the default: one minute</summary>
+        public long bark_quiet_ns;
+        /// <summary>to accept or refuse an action; 0, the default: five seconds</summary>
+        public long action_timeout_ns;
     }
 
     /// <summary>Where a world is.</summary>
@@ -276,17 +381,105 @@ namespace Lull.Native
         public byte* persona;
         /// <summary>a YAML file, or the name of a persona that lull ships ("blacksmith")</summary>
         public byte* persona_file;
+        /// <summary>what saves and memories call it: "smith-3"; null: the persona's name</summary>
+        public byte* name;
         /// <summary>of persona_file; default LULL_TERMINATED</summary>
         public int persona_file_bytes;
-        /// <summary>higher is answered first; default 0</summary>
-        public int priority;
+        /// <summary>of name; default LULL_TERMINATED</summary>
+        public int name_bytes;
+        /// <summary>from the player, in what the game counts in; who is nearest is answered first</summary>
+        public float distance;
         /// <summary>of the words; 0, the default: the persona's</summary>
         public uint seed;
         /// <summary>1: always the most probable word, the same reply each time; default 0</summary>
         public int greedy;
         /// <summary>1 ... 1024; 0, the default: the persona's</summary>
         public int reply_tokens_max;
-        public int reserved0;
+    }
+
+    /// <summary>A parameter of an action. lull_default_parameter_def fills it in.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public unsafe struct lull_parameter_def
+    {
+        public uint struct_size;
+        /// <summary>enum lull_parameter_kind</summary>
+        public int kind;
+        /// <summary>small letters, digits and single _</summary>
+        public byte* name;
+        /// <summary>for the model; may be null</summary>
+        public byte* description;
+        /// <summary>LULL_PARAMETER_ENUM: one a line</summary>
+        public byte* values;
+        /// <summary>LULL_PARAMETER_TARGET: a kind of lull_npc_set_targets</summary>
+        public byte* target;
+        /// <summary>of name; default LULL_TERMINATED</summary>
+        public int name_bytes;
+        /// <summary>of description; default LULL_TERMINATED</summary>
+        public int description_bytes;
+        /// <summary>of values; default LULL_TERMINATED</summary>
+        public int values_bytes;
+        /// <summary>of target; default LULL_TERMINATED</summary>
+        public int target_bytes;
+        /// <summary>both ends are allowed</summary>
+        public double min;
+        public double max;
+        /// <summary>LULL_PARAMETER_REAL: 1 ... 6</summary>
+        public int decimals;
+        /// <summary>LULL_PARAMETER_TEXT: 1 ... 200</summary>
+        public int characters_max;
+    }
+
+    /// <summary>A value that an NPC chose for a parameter.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public unsafe struct lull_action_value
+    {
+        public uint struct_size;
+        /// <summary>enum lull_parameter_kind</summary>
+        public int kind;
+        /// <summary>INTEGER; BOOL: 0 or 1</summary>
+        public long integer;
+        /// <summary>REAL</summary>
+        public double real;
+        /// <summary>of the parameter; LULL_NAME_BYTES</summary>
+        public fixed byte name[72];
+    }
+
+    /// <summary>A task that an NPC gives. lull_default_quest_def fills it in.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public unsafe struct lull_quest_def
+    {
+        public uint struct_size;
+        /// <summary>enum lull_quest_state</summary>
+        public int state;
+        /// <summary>as a parameter's name: "find_wenna"</summary>
+        public byte* id;
+        /// <summary>one line: "find my daughter Wenna in the city"</summary>
+        public byte* text;
+        /// <summary>of id; default LULL_TERMINATED</summary>
+        public int id_bytes;
+        /// <summary>of text; default LULL_TERMINATED</summary>
+        public int text_bytes;
+        /// <summary>of lull_time_ns: the time in which it can be offered and answered; 0: from now</summary>
+        public long from_ns;
+        /// <summary>0: for ever</summary>
+        public long until_ns;
+    }
+
+    /// <summary>Something that an NPC is to remember. lull_default_memory_def fills it in.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public unsafe struct lull_memory_def
+    {
+        public uint struct_size;
+        /// <summary>1, mundane ... 10, life-changing; 0, the default: 5</summary>
+        public int importance;
+        /// <summary>what was said or seen</summary>
+        public byte* text;
+        /// <summary>who said it; null: nobody</summary>
+        public byte* speaker;
+        /// <summary>of text; default LULL_TERMINATED</summary>
+        public int text_bytes;
+        /// <summary>of speaker; default LULL_TERMINATED</summary>
+        public int speaker_bytes;
     }
 
     /// <summary>Late facts of a frame. A time of 0 is not measured.</summary>
@@ -379,13 +572,13 @@ namespace Lull.Native
     {
         /// <summary>enum lull_event_kind</summary>
         public int kind;
-        /// <summary>enum lull_result, of the two kinds that failed</summary>
+        /// <summary>enum lull_result, of what failed</summary>
         public int result;
         /// <summary>zeros where it is about the world</summary>
         public lull_npc_id npc;
-        /// <summary>which of lull_npc_say or lull_npc_warm_up</summary>
+        /// <summary>which of lull_npc_say, cue or resume; 0: of none</summary>
         public ulong reply;
-        /// <summary>enum lull_reason, of LULL_EVENT_DONE</summary>
+        /// <summary>DONE: enum lull_reason</summary>
         public int reason;
         /// <summary>DONE: of the reply; OVERFLOW: dropped</summary>
         public int tokens;
@@ -393,9 +586,9 @@ namespace Lull.Native
         public int prompt_tokens;
         /// <summary>DONE: of these, already in its cache</summary>
         public int reused_tokens;
-        /// <summary>DONE: from lull_npc_say to the first token</summary>
+        /// <summary>DONE: from when the model got it to the first token</summary>
         public long first_ns;
-        /// <summary>DONE: from lull_npc_say to the end</summary>
+        /// <summary>DONE: from when the model got it to the end</summary>
         public long total_ns;
         /// <summary>1: the next event goes on with this text</summary>
         public int more;
@@ -419,7 +612,7 @@ namespace Lull.Native
         public ulong frames;
         /// <summary>that were complete</summary>
         public ulong replies;
-        /// <summary>cancelled or failed</summary>
+        /// <summary>interrupted or failed</summary>
         public ulong replies_broken;
         public ulong tokens_generated;
         public ulong tokens_prefilled;
@@ -429,10 +622,12 @@ namespace Lull.Native
         public long computing_ns;
         /// <summary>the model waited at the gate</summary>
         public long waiting_ns;
-        /// <summary>of the last reply: from say to the first token</summary>
+        /// <summary>of the last reply, as in lull_event</summary>
         public long last_first_ns;
-        /// <summary>of the last reply: from say to the end</summary>
+        /// <summary>of the last reply, as in lull_event</summary>
         public long last_total_ns;
+        /// <summary>that are kept</summary>
+        public ulong memories;
     }
 
     public static unsafe class lull
@@ -463,10 +658,13 @@ namespace Lull.Native
 
         public const int LULL_MAX_PATH_BYTES = 4096;
 
-        /// <summary>A saved conversation has at most so many bytes; 200,000 are usual.</summary>
+        /// <summary>What a world's NPCs lived through has at most so many bytes when saved; 200,000 are usual.</summary>
         public const int LULL_MAX_SAVE_BYTES = 67108864;
 
-        /// <summary>Worlds in a process, and NPCs in a world, at one time.</summary>
+        /// <summary>Bytes of a name in lull_action_value, the NUL included.</summary>
+        public const int LULL_NAME_BYTES = 72;
+
+        /// <summary>Worlds in a process, and NPCs in a world, at one time. An idle NPC costs about a kilobyte.</summary>
         public const int LULL_MAX_WORLDS = 16;
 
         public const int LULL_MAX_NPCS = 4096;
@@ -530,8 +728,8 @@ namespace Lull.Native
 
         /// <summary>
         /// Makes a world and begins to load in the background; it takes seconds.
-        /// LULL_EVENT_WORLD_READY or LULL_EVENT_WORLD_FAILED tells the end. NPCs can be
-        /// created and lines said at once: they wait for it.
+        /// LULL_EVENT_WORLD_READY or LULL_EVENT_WORLD_FAILED tells the end. NPCs and
+        /// what they may do can be set up at once; before the end nobody speaks.
         /// \returns LULL_OK, LULL_ERROR_FULL beyond LULL_MAX_WORLDS, or what is wrong with def.
         /// \threadsafety Any thread.
         /// </summary>
@@ -709,108 +907,310 @@ namespace Lull.Native
         public static extern int lull_npc_greeting(lull_npc_id npc, byte* buffer, int capacity_bytes, int* length_bytes);
 
         /// <summary>
-        /// Higher is answered first, from the next line on.
+        /// How far it is from the player, 0 or more: who is nearest is answered first.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_set_priority(lull_npc_id npc, int priority);
+        public static extern int lull_npc_set_distance(lull_npc_id npc, float distance);
 
         /// <summary>
-        /// The player says a line. The answer comes as events with the number in *reply:
-        /// LULL_EVENT_TEXT, and one of DONE, REPLY_CANCELLED and REPLY_FAILED at its end.
-        /// reply may be null.
-        /// \returns LULL_OK, LULL_ERROR_BUSY while it answers, LULL_ERROR_FULL, LULL_ERROR_UTF8,
-        ///   LULL_ERROR_INVALID_ARGUMENT for a line of which nothing can be read.
+        /// The player says a line, which all in the NPC's conversation hear and it
+        /// answers. What it said until now is interrupted. The answer comes as events
+        /// with the number in *reply: THINKING or BARK at once, TEXT and SENTENCE, and
+        /// one of DONE, INTERRUPTED and REPLY_FAILED at its end. reply may be null.
+        /// \returns LULL_OK, LULL_ERROR_FULL, LULL_ERROR_UTF8, LULL_ERROR_INVALID_ARGUMENT for a line of which nothing
+        ///   can be read.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern int lull_npc_say(lull_npc_id npc, byte* text, int text_bytes, ulong* reply);
 
         /// <summary>
-        /// Ends the reply under way: LULL_EVENT_REPLY_CANCELLED follows. What was said
-        /// so far stays in the conversation.
+        /// Has the NPC speak of its own accord: text tells it why, as a note that only
+        /// it reads ("You see the player draw a sword").
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_cue(lull_npc_id npc, byte* text, int text_bytes, ulong* reply);
+
+        /// <summary>
+        /// Lets the NPC hear somebody without answering: a line of a cutscene.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_tell(lull_npc_id npc, byte* speaker, int speaker_bytes, byte* text, int text_bytes);
+
+        /// <summary>
+        /// Stops what the NPC says or is about to say: LULL_EVENT_INTERRUPTED follows.
+        /// What was said stays in the conversation.
         /// \returns LULL_ERROR_NOTHING where it says nothing.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_cancel(lull_npc_id npc);
+        public static extern int lull_npc_interrupt(lull_npc_id npc);
 
         /// <summary>
-        /// 1 while a reply or a warm-up is under way, else 0, or an error.
+        /// Has the NPC go on with what it said when it was interrupted.
+        /// \returns LULL_ERROR_NOTHING where nothing was interrupted.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_resume(lull_npc_id npc, ulong* reply);
+
+        /// <summary>
+        /// Has the NPC say a line of its persona for a situation ("greeting", "hurt"),
+        /// without the model: LULL_EVENT_BARK follows.
+        /// \returns LULL_ERROR_NOTHING where it has none that was not said lately, or is speaking.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_bark(lull_npc_id npc, byte* situation, int situation_bytes);
+
+        /// <summary>
+        /// 1 while a reply is awaited or under way, else 0, or an error.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern int lull_npc_is_busy(lull_npc_id npc);
 
         /// <summary>
-        /// Lets the model read the persona before anyone speaks, so that the first reply
-        /// comes sooner. LULL_EVENT_WARM tells the end. For loading screens and menus.
-        /// \returns LULL_OK, LULL_ERROR_BUSY, LULL_ERROR_FULL.
+        /// Lets the model read the persona in the background before anyone speaks, so
+        /// that the first reply comes sooner. For loading screens and menus.
+        /// \returns LULL_OK, LULL_ERROR_FULL.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_warm_up(lull_npc_id npc, ulong* reply);
+        public static extern int lull_npc_warm_up(lull_npc_id npc);
 
         /// <summary>
-        /// Takes back the last line and its answer, or the reply under way.
-        /// \returns LULL_ERROR_NOTHING where nothing was said.
+        /// Brings up to 8 NPCs of one world into one conversation: from now on each
+        /// hears what the others say and what is said to them.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_undo(lull_npc_id npc);
+        public static extern int lull_npcs_gather(lull_npc_id* npcs, int count);
 
         /// <summary>
-        /// Forgets the conversation, a reply under way included.
+        /// Has the NPC leave its conversation. It keeps what it heard.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_clear(lull_npc_id npc);
+        public static extern int lull_npc_part(lull_npc_id npc);
 
         /// <summary>
-        /// The finished lines: 2 for each exchange.
+        /// How many lines of the conversation the NPC has in mind.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern int lull_npc_line_count(lull_npc_id npc, int* count);
 
         /// <summary>
-        /// Copies a finished line, oldest first from 0. *by_player is 1 or 0, and may be null.
+        /// Copies a line, oldest first from 0. *kind is enum lull_line_kind, and may be null.
         /// \returns LULL_ERROR_INVALID_ARGUMENT for an index that is none.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_line(lull_npc_id npc, int index, int* by_player, byte* buffer, int capacity_bytes, int* length_bytes);
+        public static extern int lull_npc_line(lull_npc_id npc, int index, int* kind, byte* buffer, int capacity_bytes, int* length_bytes);
 
         /// <summary>
-        /// Copies the finished lines as one block to be stored with the game's save. A
-        /// reply under way is not in it. With a capacity of 0 only the length comes back.
-        /// \returns LULL_OK, or LULL_ERROR_BUFFER_TOO_SMALL.
+        /// Copies who said a line; empty for the NPC's own and for notes.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_save(lull_npc_id npc, void* buffer, long capacity_bytes, long* length_bytes);
+        public static extern int lull_npc_line_speaker(lull_npc_id npc, int index, byte* buffer, int capacity_bytes, int* length_bytes);
 
         /// <summary>
-        /// Replaces the conversation by a saved one of the same persona. On error
-        /// nothing has changed.
-        /// \returns LULL_OK, LULL_ERROR_SAVE, LULL_ERROR_TOO_LONG beyond LULL_MAX_SAVE_BYTES.
+        /// Copies why the NPC said what it said last, for people to read: the parts of
+        /// the prompt, memories, sampling, decisions. It holds what was said: do not log it.
+        /// \returns LULL_ERROR_NOTHING where it said nothing yet.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_load(lull_npc_id npc, void* data, long data_bytes);
+        public static extern int lull_npc_explain(lull_npc_id npc, byte* buffer, int capacity_bytes, int* length_bytes);
 
         /// <summary>
-        /// lull_npc_save into a file, which is replaced as a whole or not at all.
-        /// \threadsafety One thread at a time for each world. Writes: call it where a frame may be late.
+        /// Takes every action and target from the NPC.
+        /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_save_file(lull_npc_id npc, byte* path, int path_bytes);
+        public static extern int lull_npc_clear_actions(lull_npc_id npc);
 
         /// <summary>
-        /// lull_npc_load from a file.
+        /// Gives the NPC an action: a name of small letters, digits and single _, and
+        /// what it does, for the model ("gives something from your shop").
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_add_action(lull_npc_id npc, byte* name, int name_bytes, byte* description, int description_bytes);
+
+        /// <summary>
+        /// Fills in the defaults. struct_size is sizeof *def.
+        /// \threadsafety Any thread.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_default_parameter_def(lull_parameter_def* def, uint struct_size);
+
+        /// <summary>
+        /// Gives an action of the NPC one more parameter.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_add_parameter(lull_npc_id npc, byte* action, int action_bytes, lull_parameter_def* def);
+
+        /// <summary>
+        /// Which targets of a kind exist now, one a line, nearest first. An action that
+        /// needs a kind of which there is none cannot be chosen.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_set_targets(lull_npc_id npc, byte* kind, int kind_bytes, byte* targets, int targets_bytes);
+
+        /// <summary>
+        /// How many values the action has that LULL_EVENT_ACTION named with this reply.
+        /// It can be read until it is accepted, refused or lapsed.
+        /// \returns LULL_ERROR_NOTHING where no action of that reply waits.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_action_value_count(lull_world_id world, ulong reply, int* count);
+
+        /// <summary>
+        /// Copies a value, from index 0, in the order of the parameters. Set value-&gt;struct_size.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_action_get_value(lull_world_id world, ulong reply, int index, lull_action_value* value);
+
+        /// <summary>
+        /// Copies the text of a value of the kinds ENUM, TEXT and TARGET.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_action_value_text(lull_world_id world, ulong reply, int index, byte* buffer, int capacity_bytes, int* length_bytes);
+
+        /// <summary>
+        /// The action is done: the NPC knows it, and who is in its conversation saw it.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_action_accept(lull_world_id world, ulong reply);
+
+        /// <summary>
+        /// The action cannot be, and why ("the gate is locked"): the NPC knows it.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_action_refuse(lull_world_id world, ulong reply, byte* reason, int reason_bytes);
+
+        /// <summary>
+        /// Tells the NPC something that is true from from_ns (0: now) until until_ns
+        /// (0: for ever), instants of lull_time_ns. A fact with the key of another
+        /// replaces it; an empty text takes it away.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_set_fact(lull_npc_id npc, byte* key, int key_bytes, byte* text, int text_bytes, long from_ns, long until_ns);
+
+        /// <summary>
+        /// The same for every NPC of the world.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_world_set_fact(lull_world_id world, byte* key, int key_bytes, byte* text, int text_bytes, long from_ns, long until_ns);
+
+        /// <summary>
+        /// Fills in the defaults. struct_size is sizeof *def.
+        /// \threadsafety Any thread.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_default_quest_def(lull_quest_def* def, uint struct_size);
+
+        /// <summary>
+        /// Gives the NPC a quest to offer, or tells it where one stands.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_set_quest(lull_npc_id npc, lull_quest_def* def);
+
+        /// <summary>
+        /// Where a quest of the NPC stands: enum lull_quest_state.
+        /// \returns LULL_ERROR_NOTHING where it gives no such quest.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_quest_state(lull_npc_id npc, byte* id, int id_bytes, int* state);
+
+        /// <summary>
+        /// Fills in the defaults. struct_size is sizeof *def.
+        /// \threadsafety Any thread.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_default_memory_def(lull_memory_def* def, uint struct_size);
+
+        /// <summary>
+        /// The NPC remembers something, from now on. It is on the disk when
+        /// LULL_EVENT_MEMORY_DURABLE comes.
+        /// \returns LULL_OK, LULL_ERROR_NOTHING in a world without memories, LULL_ERROR_FULL.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_npc_remember(lull_npc_id npc, lull_memory_def* def);
+
+        /// <summary>
+        /// The story's time now, in nanoseconds since it began: after a load, or a leap.
+        /// It then runs with the clock.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_world_set_game_time(lull_world_id world, long game_time_ns);
+
+        /// <summary>
+        /// Begins to write all memories, as they are now, into one file, to be copied
+        /// with the game's save. LULL_EVENT_MEMORY_SAVED or LULL_EVENT_MEMORY_FAILED follows.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_world_save_memories(lull_world_id world, byte* path, int path_bytes);
+
+        /// <summary>
+        /// Goes back to memories that were saved. On error nothing has changed.
         /// \threadsafety One thread at a time for each world. Reads: call it where a frame may be late.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        public static extern int lull_npc_load_file(lull_npc_id npc, byte* path, int path_bytes);
+        public static extern int lull_world_load_memories(lull_world_id world, byte* path, int path_bytes);
+
+        /// <summary>
+        /// Copies conversations, facts and quests of all NPCs as one block, to be stored
+        /// with the game's save. A reply under way is not in it. With a capacity of 0
+        /// only the length comes back.
+        /// \returns LULL_OK, LULL_ERROR_BUFFER_TOO_SMALL, LULL_ERROR_NOT_READY.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_world_save(lull_world_id world, void* buffer, long capacity_bytes, long* length_bytes);
+
+        /// <summary>
+        /// Replaces what the NPCs lived through by what is saved. Replies under way are
+        /// abandoned. An NPC that is created later gets its past then. On error nothing
+        /// has changed.
+        /// \returns LULL_OK, LULL_ERROR_SAVE, LULL_ERROR_TOO_LONG beyond LULL_MAX_SAVE_BYTES, LULL_ERROR_NOT_READY.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_world_load(lull_world_id world, void* data, long data_bytes);
+
+        /// <summary>
+        /// lull_world_save into a file, which is replaced as a whole or not at all.
+        /// \threadsafety One thread at a time for each world. Writes: call it where a frame may be late.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_world_save_file(lull_world_id world, byte* path, int path_bytes);
+
+        /// <summary>
+        /// lull_world_load from a file.
+        /// \threadsafety One thread at a time for each world. Reads: call it where a frame may be late.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_world_load_file(lull_world_id world, byte* path, int path_bytes);
     }
 }
