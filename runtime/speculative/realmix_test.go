@@ -55,14 +55,19 @@ func ask(t *testing.T, m llm.Model, system, user string, most int) llm.Request {
 }
 
 // torment closes the gate, stops models and cancels at random moments, from a
-// thread of its own as a game does, until the returned function is called.
-func torment(seed uint64, target, draft llm.Model, cancel func()) (end func()) {
+// thread of its own as a game does, from begin on until the returned function is
+// called.
+func torment(seed uint64, target, draft llm.Model, begin <-chan struct{}, cancel func()) (end func()) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	clock := llm.NewClock()
 	quit := make(chan struct{})
 	var over atomic.Bool
 	var wait sync.WaitGroup
 	wait.Go(func() {
+		select {
+		case <-begin:
+		case <-quit:
+		}
 		for !over.Load() {
 			clock.WaitUntil(clock.Now()+int64(random.IntN(60e6)), quit)
 			switch random.IntN(12) {
@@ -113,12 +118,16 @@ func TestRealMixtures(t *testing.T) {
 	}
 	var total speculative.Stats
 	cancelled, stopped := 0, 0
-	for seed := range uint64(cases) {
+	for seed := uint64(0); seed < uint64(cases) || stopped == 0 && seed < 200; seed++ {
 		random := rand.New(rand.NewPCG(seed, 9))
 		opt := speculative.Options{Draft: draft, MaxWidth: 2 + random.IntN(11), Costs: flat(1)}
 		opt.Fixed = random.IntN(3) == 0
 		if random.IntN(4) == 0 {
 			opt.Mode = speculative.ModeNGram
+		}
+		calm := seed%4 == 0 // until the draft model had its say, however slow it is here
+		if calm {
+			opt.Mode, opt.Fixed = speculative.ModeModel, true
 		}
 		tb := newTable(t, target, opt)
 		which := int(seed) % len(requests)
@@ -126,10 +135,15 @@ func TestRealMixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		end := torment(seed, target, draft, func() { tb.engine.Cancel(id) })
-		for tb.engine.HasWork() {
-			g := llm.Grant{NoDraftModel: random.IntN(6) == 0}
-			if random.IntN(5) == 0 {
+		begin := make(chan struct{})
+		end := torment(seed, target, draft, begin, func() { tb.engine.Cancel(id) })
+		for waits := true; tb.engine.HasWork(); {
+			if waits && (!calm || tb.spec.Stats().Sources[speculative.FromModel].Judged > 0) {
+				waits = false
+				close(begin)
+			}
+			g := llm.Grant{NoDraftModel: !waits && random.IntN(6) == 0}
+			if !waits && random.IntN(5) == 0 {
 				g.VerifyWidth = 1 + random.IntN(8)
 			}
 			w, err := tb.engine.Step(g)
