@@ -32,5 +32,14 @@
 // folder beside what verifying costs, and timed again in menus, in the
 // background, and while no frames are shown.
 //
+// # Guessing ahead
+//
+// Open makes the speculator of package speculative, with the draft model, if
+// one is named, behind the gate of the target. What verifying costs here is
+// measured at the first start, in about a second for each number of threads, and
+// kept in the cache's device-profile folder. The decision's Draft and
+// VerifyWidth reach the next grant; in a menu both are all there is. Close ends
+// engine, speculator, draft model and target in that order.
+//
 // Out of scope: what is said (npc), what is remembered (rag).
 package local
