@@ -167,13 +167,17 @@ type rateBars struct {
 
 func (r *ContentionReport) plotRates(p *plot.Plot) error {
 	var bars rateBars
-	for _, c := range r.Rates {
+	// In the order of what was streamed: two rates beyond what the machine reads
+	// may come out in the other order.
+	rates := slices.SortedFunc(slices.Values(r.Rates), func(a, b ContentionRate) int {
+		return cmp.Compare(a.Streamed, b.Streamed)
+	})
+	for _, c := range rates {
 		if c.Score != nil {
 			bars.XYs = append(bars.XYs, plotter.XY{X: c.Streamed, Y: *c.Score})
 			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{*c.Score - *c.P25, *c.P75 - *c.Score})
 		}
 	}
-	slices.SortFunc(bars.XYs, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 	red := color.NRGBA{0xc6, 0x28, 0x28, 0xff}
 	line, err := plotter.NewLine(bars.XYs)
 	if err != nil {

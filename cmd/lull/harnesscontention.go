@@ -124,7 +124,8 @@ func (a *app) harnessContention(ctx context.Context, f contentionFlags) error {
 	case err != nil:
 		return advise(err)
 	case !report.Enough:
-		return objectivef("not enough for a correlation: %s", strings.Join(report.Notes, "; "))
+		return objectivef("not enough for a correlation: %d groups of layers at %d rates: want %d at %d",
+			report.Samples, len(report.Rates), f.samples, harness.MinContentionRates)
 	}
 	return nil
 }
