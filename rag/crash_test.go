@@ -66,7 +66,7 @@ func doomedGame(dir string, seed, killAt int) error {
 	}
 	var last ID
 	var events []Event
-	for i := range 400 {
+	for i := range 200 {
 		m := own(fmt.Sprintf("run %d tells story %d %s", seed, i, strings.Repeat("and on ", r.IntN(60))))
 		m.Scene = "talk"
 		id, err := s.Remember(m)
@@ -174,7 +174,7 @@ func crash(t *testing.T, self, dir string, seed, step int, r *rand.Rand, a *ackn
 	must(t, err)
 	must(t, c.Start())
 	if step == 0 { // killed from outside, wherever it is after some lines
-		a.hear(t, out, 1+r.IntN(300))
+		a.hear(t, out, 1+r.IntN(200))
 		_ = c.Process.Kill()
 	}
 	a.hear(t, out, -1)

@@ -134,3 +134,19 @@ func has(found []Found, id ID) bool {
 	}
 	return false
 }
+
+// instant gives vectors that were made before.
+type instant struct {
+	vectors [][]float32
+	mu      sync.Mutex
+	next    int
+}
+
+func (e *instant) Identity() Identity { return Identity{"instant", "none", len(e.vectors[0])} }
+
+func (e *instant) Embed(context.Context, string) ([]float32, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.next++
+	return e.vectors[e.next%len(e.vectors)], nil
+}

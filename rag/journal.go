@@ -268,7 +268,7 @@ func (s *Store) openJournal(c contents, h head) error {
 	if c.journal == "" || c.whole == 0 {
 		j, err := newJournal(s.cfg.disk, s.cfg.Dir, h)
 		if err != nil {
-			return fmt.Errorf("rag: %s can't be written to: %w", s.cfg.Dir, err)
+			return unwritable(s.cfg.Dir, err)
 		}
 		s.journal = j
 		j.base = c.base
@@ -276,7 +276,7 @@ func (s *Store) openJournal(c contents, h head) error {
 	}
 	f, err := s.cfg.disk.edit(c.journal)
 	if err != nil {
-		return fmt.Errorf("rag: the journal can't be written to: %w", err)
+		return unwritable(s.cfg.Dir, err)
 	}
 	if c.torn > 0 {
 		if err := errors.Join(f.Truncate(c.whole), f.Sync()); err != nil {

@@ -86,18 +86,18 @@ func (s *Store) Work(budget time.Duration) Done {
 	return s.WorkContext(context.Background(), budget)
 }
 
-// WorkContext is Work that ends early with ctx.
+// WorkContext is Work that ends early with ctx: with an error that the embedder
+// or ctx gives.
 func (s *Store) WorkContext(ctx context.Context, budget time.Duration) Done {
 	var d Done
 	if budget <= 0 {
 		return d
 	}
 	start := s.cfg.Clock()
-	for d.Err == nil {
+	// The first piece is held against the whole budget: who grants exactly what
+	// Next or Due asked for gets that piece done.
+	for left := budget; s.step(ctx, left, &d); left = budget - d.Spent {
 		d.Spent = s.cfg.Clock() - start
-		if !s.step(ctx, budget-d.Spent, &d) {
-			break
-		}
 	}
 	if d.Err == nil {
 		d.Err = s.tidy(budget - (s.cfg.Clock() - start))
@@ -111,10 +111,10 @@ func (s *Store) step(ctx context.Context, left time.Duration, d *Done) bool {
 	w := &s.embed
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if d.Next, d.Pending = s.choose(left); d.Next == 0 || d.Next > left {
+	if d.Err = ctx.Err(); d.Err != nil {
 		return false
 	}
-	if d.Err = ctx.Err(); d.Err != nil {
+	if d.Next, d.Pending = s.choose(left); d.Next == 0 || d.Next > left {
 		return false
 	}
 	p := &w.partial

@@ -109,6 +109,25 @@ func TestDueAfterHalfTheBound(t *testing.T) {
 	}
 }
 
+// The store's own clock may tick while it looks: who grants exactly what was asked
+// for must not wait for ever.
+func TestExactBudgetIsEnough(t *testing.T) {
+	e := newEmbedder()
+	cfg := inMemory(e)
+	cfg.Clock = func() time.Duration {
+		e.clock.pass(time.Nanosecond)
+		return e.clock.read()
+	}
+	s := openStore(t, cfg)
+	for i := range 20 {
+		remember(t, s, own(fmt.Sprintf("the well is dry, %d", i)))
+		d := s.Due()
+		if done := s.Work(d.Budget); done.Embedded != 1 {
+			t.Fatalf("granted %v: %+v", d.Budget, done)
+		}
+	}
+}
+
 // If each idle window that Due asks for is granted, everything has its vector
 // within the bound.
 func TestBoundHolds(t *testing.T) {

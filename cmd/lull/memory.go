@@ -116,6 +116,9 @@ const textColumns = 72
 
 func knownBy(l rag.Line) string {
 	who := l.Owner
+	if l.Scope == rag.World.String() {
+		return "all the world"
+	}
 	if l.Scope != rag.Own.String() {
 		who += ", " + l.Scope
 	}
@@ -143,9 +146,7 @@ func (a *app) embedWaiting(ctx context.Context, s *rag.Store) (int, error) {
 	slice := rag.DefaultConfig("").FirstCost
 	for {
 		d := s.WorkContext(ctx, slice)
-		if d.Next > slice {
-			slice = 2 * d.Next
-		}
+		slice = max(slice, 2*d.Next)
 		done += d.Indexed
 		if ctx.Err() != nil {
 			return done, context.Cause(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -281,7 +282,7 @@ func (a *app) memoryStats(path string) error {
 	}
 	a.ui.printf("\n")
 	for _, name := range slices.Sorted(maps.Keys(st.Owners)) {
-		a.ui.printf("%11d  %s\n", st.Owners[name], printable(name))
+		a.ui.printf("%11d  of %s\n", st.Owners[name], cmp.Or(printable(name), "the world"))
 	}
 	return nil
 }

@@ -166,17 +166,19 @@ func (x *run) measure(ctx context.Context, c Conversation, tick func()) error {
 
 // embedAll gives each memory its vector.
 func embedAll(ctx context.Context, s *rag.Store, cfg rag.Config, tick func()) error {
+	slice := cfg.FirstCost
 	for cfg.Embedder != nil {
-		d := s.WorkContext(ctx, cfg.FirstCost)
-		if d.Next > cfg.FirstCost { // a slow device: the slice must hold one text
-			d = s.WorkContext(ctx, 2*d.Next)
-		}
+		d := s.WorkContext(ctx, slice)
 		for range d.Indexed {
 			tick()
 		}
 		if d.Err != nil || d.Pending == 0 {
 			return d.Err
 		}
+		if d.Next == 0 {
+			return fmt.Errorf("%w: %d memories can't be embedded", rag.ErrReindex, d.Pending)
+		}
+		slice = max(slice, 2*d.Next) // a slow device: a slice must hold one text
 	}
 	return ctx.Err()
 }
