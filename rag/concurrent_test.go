@@ -164,8 +164,8 @@ func BenchmarkRecall(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				start := time.Now()
-				r, err := s.Recall(b.Context(), Query{Knower: mara, Text: fmt.Sprintf("what of word%d word7 word%d word%d", i, i*i%20000,
-					i%11), Now: 1 << 40, ReadOnly: true})
+				text := fmt.Sprintf("what of word%d word7 word%d word%d", i, i*i%20000, i%11)
+				r, err := s.Recall(b.Context(), Query{Knower: mara, Text: text, Now: 1 << 40, ReadOnly: true})
 				took = append(took, time.Since(start))
 				if err != nil || r.Err != nil || !r.Dense {
 					b.Fatal(err, r.Err)

@@ -196,7 +196,8 @@ func TestHostileLengthsTakeNoMemory(t *testing.T) {
 		_, keptErr := decodeKept(payload)
 		_, headErr := decodeHead(payload)
 		runtime.ReadMemStats(&after)
-		if grew := after.TotalAlloc - before.TotalAlloc; opErr == nil || keptErr == nil || headErr == nil || grew > 1<<20 {
+		grew := after.TotalAlloc - before.TotalAlloc
+		if opErr == nil || keptErr == nil || headErr == nil || grew > 1<<20 {
 			t.Errorf("%s: %d bytes were taken; %v, %v, %v", name, grew, opErr, keptErr, headErr)
 		}
 	}

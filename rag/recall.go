@@ -221,6 +221,16 @@ func (s *state) recall(q *Query, v vector, named map[string]bool, dense bool) ([
 		}
 		vectors = best(list, depth)
 	}
+	found := s.fuse(words, vectors, q.Now)
+	found = found[:min(q.Limit, len(found))]
+	for i := range found {
+		found[i].Memory = found[i].Memory.clone()
+	}
+	return found, nil
+}
+
+// fuse makes one list of two, in the order of scores.
+func (s *state) fuse(words, vectors []ranked, now GameTime) []Found {
 	byItem := map[*item]*candidate{}
 	at := func(it *item) *candidate {
 		c := byItem[it]
@@ -241,7 +251,7 @@ func (s *state) recall(q *Query, v vector, named map[string]bool, dense bool) ([
 		if len(vectors) > 0 && len(c.it.vectors) > 0 {
 			lists++
 		}
-		found = append(found, s.cfg.score(c, lists, q.Now))
+		found = append(found, s.cfg.score(c, lists, now))
 	}
 	slices.SortFunc(found, func(a, b Found) int {
 		switch {
@@ -254,11 +264,7 @@ func (s *state) recall(q *Query, v vector, named map[string]bool, dense bool) ([
 		}
 		return 1
 	})
-	found = found[:min(q.Limit, len(found))]
-	for i := range found {
-		found[i].Memory = found[i].Memory.clone()
-	}
-	return found, nil
+	return found
 }
 
 // counts reports whether a query may see a memory of a shelf it may read.

@@ -70,7 +70,8 @@ func TestSupersededIsKeptAndNotRecalled(t *testing.T) {
 		}
 	}
 	m, err := s.Show(mara, open)
-	if err != nil || !m.Superseded || m.Until != 5*time.Hour || m.SupersededBy != shut || m.Text != "The gate is open." {
+	if err != nil || !m.Superseded || m.Until != 5*time.Hour || m.SupersededBy != shut ||
+		m.Text != "The gate is open." {
 		t.Errorf("%+v, %v", m, err)
 	}
 	// What was true once may become true again: that is a new memory.
@@ -187,7 +188,8 @@ func TestAnyTextIsKeptAndFound(t *testing.T) {
 			t.Errorf("%.40q is not found by %q", c.text, c.query)
 		}
 		d := s.Work(time.Hour)
-		if found := recall(t, s, Query{Knower: mara, Text: c.query}); d.Err != nil || d.Indexed != 1 || !has(found, id) {
+		found := recall(t, s, Query{Knower: mara, Text: c.query})
+		if d.Err != nil || d.Indexed != 1 || !has(found, id) {
 			t.Errorf("%.40q is not found by %q once indexed: %+v", c.text, c.query, d)
 		}
 	}
@@ -261,5 +263,26 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The worked example of the package's documentation.
+func TestWorkedExample(t *testing.T) {
+	cfg := DefaultConfig("")
+	s := newState(&cfg)
+	it := func(id ID, hour, importance int, vectors []vector) *item {
+		return &item{m: Memory{ID: id, Importance: importance, LastUse: GameTime(hour) * time.Hour}, vectors: vectors}
+	}
+	some := []vector{{}}
+	forged, stole, thief := it(1, 0, 3, some), it(2, 71, 8, nil), it(3, 24, 5, some)
+	found := s.fuse([]ranked{{stole, 9}, {forged, 7}}, []ranked{{thief, 0.8}, {forged, 0.7}}, 72*time.Hour)
+	got := ""
+	for _, f := range found {
+		got += fmt.Sprintf("%d %d %d %.3f %.3f %.3f %.3f\n", f.ID, f.LexicalRank, f.DenseRank, f.Relevance, f.Recency,
+			f.Importance, f.Score)
+	}
+	const want = "2 1 0 1.000 0.995 0.778 0.981\n1 2 2 0.917 0.697 0.222 0.840\n3 0 1 0.500 0.786 0.444 0.519\n"
+	if got != want {
+		t.Errorf("\n%swant\n%s", got, want)
 	}
 }

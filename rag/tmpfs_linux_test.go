@@ -94,7 +94,8 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o555))
-	if _, err := Open(DefaultConfig(dir)); !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "choose") {
+	_, err := Open(DefaultConfig(dir))
+	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "choose") {
 		t.Errorf("%v", err)
 	}
 }

@@ -25,10 +25,12 @@ func TestMemoryInAndOut(t *testing.T) {
 	dir := t.TempDir()
 	store, file := filepath.Join(dir, "store"), filepath.Join(dir, "village.jsonl")
 	must(t, os.WriteFile(file, []byte(village), 0o600))
-	if code := c.feed("", "memory", "import", store, file, "--json"); code != exitDone || c.object()["added"] != 3.0 {
+	code := c.feed("", "memory", "import", store, file, "--json")
+	if code != exitDone || c.object()["added"] != 3.0 {
 		t.Fatalf("import: %d, %s", code, c.err.String())
 	}
-	if code := c.feed(village, "memory", "import", store, "-", "--json"); code != exitDone || c.object()["known"] != 3.0 {
+	code = c.feed(village, "memory", "import", store, "-", "--json")
+	if code != exitDone || c.object()["known"] != 3.0 {
 		t.Errorf("import again: %d, %s", code, c.err.String())
 	}
 	if code := c.feed("", "memory", "export", store); code != exitDone || strings.Count(c.out.String(), "\n") != 3 ||
@@ -49,7 +51,7 @@ func TestMemoryInAndOut(t *testing.T) {
 			t.Errorf("ls %v: %d, %v", q.args, code, o)
 		}
 	}
-	code := c.feed("", "memory", "search", store, "who is dead?", "--npc", "Mara")
+	code = c.feed("", "memory", "search", store, "who is dead?", "--npc", "Mara")
 	if out := c.out.String(); code != exitDone || !strings.Contains(out, "Bo: The king is dead.") ||
 		strings.Contains(out, "gold") {
 		t.Errorf("search: %d\n%s%s", code, out, c.err.String())
@@ -58,7 +60,8 @@ func TestMemoryInAndOut(t *testing.T) {
 	if o := c.object(); code != exitDone || len(o["found"].([]any)) != 0 {
 		t.Errorf("Mara finds the guild's gold: %v", o)
 	}
-	if code := c.feed("", "memory", "show", store, "1"); code != exitDone || !strings.Contains(c.out.String(), "9 of 10") {
+	code = c.feed("", "memory", "show", store, "1")
+	if code != exitDone || !strings.Contains(c.out.String(), "9 of 10") {
 		t.Errorf("show: %d\n%s%s", code, c.out.String(), c.err.String())
 	}
 	if code := c.feed("", "memory", "stats", store, "--json"); code != exitDone || c.object()["memories"] != 3.0 {
@@ -87,7 +90,8 @@ func TestMemoryVerifyAndRepair(t *testing.T) {
 	if code := c.feed("", "memory", "repair", store, "--json"); code != exitDone || c.object()["repaired"] != true {
 		t.Errorf("repair: %d, %s", code, c.err.String())
 	}
-	if code := c.feed("", "memory", "verify", store); code != exitDone || !strings.Contains(c.out.String(), "2 memories") {
+	code := c.feed("", "memory", "verify", store)
+	if code != exitDone || !strings.Contains(c.out.String(), "2 memories") {
 		t.Errorf("repaired: %d\n%s", code, c.out.String())
 	}
 }

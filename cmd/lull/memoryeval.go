@@ -46,9 +46,11 @@ with exit code 3 unless recall at 5 and at 10 are both above bm25_window by G.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.memoryEval(cmd.Context(), args[0], f) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.embedder, "embedder", "", "`NAME` or file of the embedder; none is by words only; else the default one")
+	fl.StringVar(&f.embedder, "embedder", "",
+		"`NAME` or file of the embedder; none is by words only; else the default one")
 	fl.StringVar(&f.split, "split", "all", "which conversations: tune, report or all")
-	fl.Float64Var(&f.minGain, "min-gain", 0, "the gain over bm25_window that is wanted, or exit code 3; 0 asks for none")
+	fl.Float64Var(&f.minGain, "min-gain", 0,
+		"the gain over bm25_window that is wanted, or exit code 3; 0 asks for none")
 	fl.Float64Var(&f.fusionK, "fusion-k", d.FusionK, "rank fusion: 1/(K + rank)")
 	fl.Float64Var(&f.bonus, "speaker-bonus", d.SpeakerBonus, "added to the cosine where the question names the speaker")
 	fl.Float64Var(&f.k1, "k1", d.K1, "BM25: how fast repeated words saturate")

@@ -64,7 +64,8 @@ func (a *app) memoryLs(path string, k knowerFlags, limit int) error {
 		if l.Until != nil {
 			text = "(until " + hours(rag.GameTime(*l.Until)) + ") " + text
 		}
-		t.AppendRow([]any{l.ID, hours(rag.GameTime(l.At)), knownBy(l), printable(l.Speaker), oneLine(text, textColumns)})
+		t.AppendRow([]any{l.ID, hours(rag.GameTime(l.At)), knownBy(l), printable(l.Speaker),
+			oneLine(text, textColumns)})
 	}
 	a.ui.render(t)
 	if len(lines) < total {
@@ -99,7 +100,8 @@ memory was found. Without --npc only what all the world knows is found.`,
 	c.Flags().IntVar(&f.limit, "limit", 10, "`N` memories at most")
 	c.Flags().StringVar(&f.now, "now", "", "game `TIME` since the story began, as 72h; else that of the newest memory")
 	c.Flags().BoolVar(&f.past, "past", false, "also what was superseded")
-	c.Flags().StringVar(&f.embedder, "embedder", noEmbedder, "`NAME` of the embedder that made the vectors; none is by words")
+	c.Flags().StringVar(&f.embedder, "embedder", noEmbedder,
+		"`NAME` of the embedder that made the vectors; none is by words")
 	return c
 }
 
@@ -231,8 +233,10 @@ func (a *app) memoryShow(path, text string) error {
 	if a.json {
 		return a.ui.object(l)
 	}
-	a.ui.printf("memory %d of %s\n%s\n", l.ID, knownBy(l), printable(spoken(rag.Memory{Speaker: l.Speaker, Text: l.Text})))
-	a.ui.printf("when        %s\nimportance  %d of 10\nreinforced  %d times\nlast use    %s\n", hours(rag.GameTime(l.At)),
+	a.ui.printf("memory %d of %s\n%s\n", l.ID, knownBy(l),
+		printable(spoken(rag.Memory{Speaker: l.Speaker, Text: l.Text})))
+	a.ui.printf("when        %s\nimportance  %d of 10\nreinforced  %d times\nlast use    %s\n",
+		hours(rag.GameTime(l.At)),
 		l.Importance, l.Reinforced, hours(rag.GameTime(*l.LastUse)))
 	if l.Scene != "" {
 		a.ui.printf("scene       %s\n", printable(l.Scene))

@@ -119,7 +119,8 @@ func (c rawConversation) parse() (out Conversation, stray []string, err error) {
 		for i, t := range turns {
 			id := turnIDs(t.ID)
 			if len(id) != 1 || known[id[0]] {
-				return out, nil, fmt.Errorf("session %d: turn %d has the id %q: want D<session>:<line>, once", n, i, t.ID)
+				return out, nil, fmt.Errorf("session %d: turn %d has the id %q: want D<session>:<line>, once",
+					n, i, t.ID)
 			}
 			known[id[0]] = true
 			if strings.TrimSpace(t.Text) == "" {
