@@ -22,7 +22,8 @@ type relief struct {
 	engine *llm.Engine
 	stopIt func() // stops target and draft model
 	chunk  *atomic.Int32
-	report func(llm.Work)
+	report func(llm.Work) // under guard
+	guard  *sync.Mutex    // of a step of relief with its report
 
 	onDuty atomic.Bool
 	wake   chan struct{} // capacity 1: duty began, or quit
@@ -34,7 +35,7 @@ type relief struct {
 
 func startRelief(r *Runtime) *relief {
 	x := &relief{
-		engine: r.Engine, stopIt: r.stopModels, chunk: &r.chunk, report: r.report,
+		engine: r.Engine, stopIt: r.stopModels, chunk: &r.chunk, report: r.reported, guard: &r.reporting,
 		wake: make(chan struct{}, 1), over: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -66,6 +67,8 @@ func (x *relief) wait() {
 			return
 		}
 	}
+	x.guard.Lock() // relief may still report what the next batch would overwrite
+	defer x.guard.Unlock()
 }
 
 // close ends relief and lets the first worker go.
@@ -88,13 +91,26 @@ func (x *relief) run() {
 		case <-x.wake:
 		}
 		for x.onDuty.Load() && x.engine.HasWork() {
-			w, err := x.engine.Step(llm.Grant{Threads: 1, PrefillChunk: int(x.chunk.Load())})
-			if errors.Is(err, llm.ErrClosed) {
+			if !x.turn() {
 				return
 			}
-			x.report(w)
 		}
 	}
+}
+
+// turn does one step, unless duty is over, and reports whether to go on.
+func (x *relief) turn() bool {
+	x.guard.Lock()
+	defer x.guard.Unlock()
+	if !x.onDuty.Load() {
+		return true
+	}
+	w, err := x.engine.Step(llm.Grant{Threads: 1, PrefillChunk: int(x.chunk.Load())})
+	if errors.Is(err, llm.ErrClosed) {
+		return false
+	}
+	x.report(w)
+	return true
 }
 
 func notify(c chan struct{}) {

@@ -168,8 +168,16 @@ func (r *Runtime) grant() llm.Grant {
 // report hands what the worker did to the game thread. Called on the worker's
 // thread.
 func (r *Runtime) report(w llm.Work) {
-	r.reporting.Lock() // two workers may overlap here when one relieves the other
+	r.reporting.Lock()
 	defer r.reporting.Unlock()
+	if r.relief != nil && r.relief.onDuty.Load() {
+		w.Samples = nil // relief has begun a batch since, which overwrote them
+	}
+	r.reported(w)
+}
+
+// reported is report under its lock.
+func (r *Runtime) reported(w llm.Work) {
 	if r.observe != nil {
 		r.observe(w)
 	}
