@@ -11,7 +11,7 @@ LDFLAGS     := -X main.version=$(VERSION)
 # the pure packages must at least compile. macOS is vetted only: no SDK.
 CROSS := windows/amd64 linux/arm64 darwin/arm64
 
-.PHONY: help setup build assets demo test check bench soak generate clean
+.PHONY: help setup build assets test-assets demo test check bench soak generate clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -35,10 +35,15 @@ assets: build
 demo: assets
 	./bin/lull demo
 
+# What only tests want: an embedder for memories, 84 MB of download.
+test-assets: assets
+	@./bin/lull assets verify all-minilm-l6-v2-q8_0 >/dev/null 2>&1 || ./internal/setup/setup.sh assets
+	./bin/lull assets fetch all-minilm-l6-v2-q8_0
+
 # -race over everything with cgo; then the gate without cgo over the same model.
 # One package at a time: several run the real model on every core, and two of
 # those at once slow each other down a hundred times.
-test: assets
+test: test-assets
 	$(GO) build -race ./... && $(GO) vet ./...
 	LULL_REQUIRE_ASSETS=1 $(GO) test -race -p 1 -timeout 9m ./...
 	LULL_REQUIRE_ASSETS=1 CGO_ENABLED=0 $(GO) test -timeout 5m ./runtime/llamacpp
@@ -61,7 +66,7 @@ bench: assets
 	./bin/lull-nocgo bench engine --rounds 10
 	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames
 
-soak: assets
+soak: test-assets
 	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -timeout 3h -count 1 ./runtime/llamacpp
 
 generate:
