@@ -1,5 +1,22 @@
-// Package npc gives a character a voice: who it is, what it has been told, and
-// what a language model must read to answer as that character.
+// Package npc gives characters a voice: who they are, what they have been told,
+// what a language model must read to answer as one of them, and what becomes of
+// what it says.
+//
+// # Ten lines to a talking character
+//
+//	world, err := npc.NewWorld(npc.WorldConfig{Engine: rt.Engine, Model: rt.Model})
+//	smith, err := npc.LoadPersona("blacksmith") // or your own YAML file
+//	err = world.Add(npc.AgentSpec{ID: "smith-1", Persona: smith})
+//	_, err = world.Say(npc.Line{To: "smith-1", Text: "What do you sell?"}, now)
+//	for { // your game loop, once a frame
+//		for _, e := range world.Poll(events[:0], now) {
+//			if e.Kind == npc.EventText {
+//				subtitle += e.Text
+//			}
+//		}
+//	}
+//
+// The example of World is the same with everything else in it.
 //
 // # Terms
 //
@@ -7,41 +24,91 @@
 // knows, what it never does, and a few example lines. It comes from a YAML file
 // that a writer edits (ParsePersona) or from the ones shipped (Shipped).
 //
-// A history is a list of turns, the player's and the character's in turn. A
-// Chat keeps one history between one character and one player, makes an
-// llm.Request of each line the player says, and folds the events that the
-// engine gives back into the history.
+// A World is all the characters of a game. The game adds and removes them, says
+// lines to them, gives them cues, facts, quests and actions, and polls Events.
+// Characters that were gathered into one conversation hear each other.
 //
-// A Prompt is what the model reads, as tokens. BuildPrompt makes it from a
-// persona and a history and nothing else, so equal arguments give equal
-// prompts. It has a head that always stays (the sheet and the examples) and
-// exchanges that may be dropped, oldest first:
+// A turn is one time that a character speaks or chooses an action. It is asked
+// for (Say, Cue, Resume), prepared (Prepare, off the game thread: memories are
+// recalled, the Plan is made), computed by the engine, and spoken. Explain tells
+// of each of the last turns why it went as it did.
 //
-//	| head                        | exchange 1    | exchange 2    | line | cue
-//	| system, example, example …  | player, reply | player, reply |      |
-//	0                        Keep = Cuts[0]         Cuts[1]         Cuts[2]
+// A Speech is what a character says, made of what the model says: thoughts go
+// their own way, emotion tags become events, other voices and repetitions are
+// cut off, and Sentences come out whole beside the deltas.
+//
+// An Offer is what a character may do now. Its Grammar lets a model say nothing
+// but a valid call; Parse checks it again; the game accepts or refuses the
+// Action.
+//
+// A Chat is the smaller thing: one character, one player, no world. It makes
+// the requests, and the caller submits and polls.
+//
+// # Who speaks when
+//
+// A turn is due one second after the player asked for it, or else 4 s and 0.25 s
+// a metre of distance (60 m at most) after it was cued. What the player waits
+// for goes first, by due time; then the others, by due time. Of the others that
+// are overdue, one at a time counts as if the player waited for it. Example: the
+// guard at 2 m and the beggar at 30 m are cued at 0 s, due at 4.5 s and 11.5 s;
+// the player speaks to the smith every 2 s. The smith answers first each time;
+// the guard gets the gaps, and from 4.5 s on is computed beside the smith; from
+// 11.5 s on, when the guard is done, so is the beggar. Nobody waits for ever,
+// however much the player talks.
+//
+// # A prompt
+//
+// MakePlan makes it from a persona and a history and nothing else, so equal
+// arguments give equal prompts. Its parts stand in the order in which they
+// change:
+//
+//	| head                                  | exchange 1    | exchange 2    | line | cue
+//	| lore, rules, persona, example …       | player, reply | player, reply |      |
+//	0                                     Keep = Cuts[0]  Cuts[1]         Cuts[2]
+//
+// The lore is the same for all characters of a world, so they share its cache;
+// the head stays, so it is computed once, and a HeadFolder keeps it over a
+// restart. What comes to a character's mind (facts, quests, memories) is noted
+// beside the line that brought it up and stays there, so each prompt begins with
+// the whole one before it and the model reads only what is new.
 //
 // # One turn, in numbers
 //
 // On SmolLM2 the head of the blacksmith takes 434 tokens, and an exchange about
-// 40. With a context of 2048 tokens, of which 56 are kept free for the reply,
-// 1992 are left for the prompt: the head and 38 exchanges fit. The next one
-// does not; then whole exchanges are dropped until the prompt is Slack (498)
-// tokens below the limit. That is 13 of them, because each drop changes
-// everything behind the head and the model must read it again. The next twelve
-// turns drop nothing, and each prefills only what is new: about 17 tokens.
+// 40. With a context of 2048 tokens, of which 84 are kept free for the reply,
+// 1964 are left for the prompt: the head and 38 exchanges fit. The next one
+// does not; then whole exchanges are dropped until the prompt is Slack (491)
+// tokens below the limit, after an EventOverflow. That is 13 of them, because
+// each drop changes everything behind the head and the model must read it again.
+// The next twelve turns drop nothing, and each prefills only what is new: about
+// 17 tokens. Where a menu opens before that, the older half is summed up in two
+// sentences instead.
+//
+// # What is heard when
+//
+// Say puts EventThinking and a bark (a line that was written beforehand) into
+// the next Poll, so within one frame. No bark is said again by anybody within
+// WorldConfig.BarkQuiet. Then the reply comes: EventText deltas, EventSentence
+// after each whole sentence, EventDone. In a conversation one character speaks
+// at a time.
 //
 // # What a player can do to a prompt
 //
 // Nothing but speak. A player's line is cut to MaxLineRunes, freed of control
 // and invisible characters (CleanLine), and tokenised as content, where a
-// string such as "<|im_end|>" is six ordinary tokens. What the model then makes
-// of "ignore your instructions" is the model's to withstand; the Limits of the
-// persona say what it should never do, and the game has the final word on what
-// happens.
+// string such as "<|im_end|>" is six ordinary tokens; so is what is remembered
+// and what others said. What the model then makes of "ignore your instructions"
+// is the model's to withstand; the Limits of the persona say what it should
+// never do, it can call nothing that is not offered, and the game has the final
+// word on what happens.
+//
+// # Time
+//
+// now is the game's time in nanoseconds, given to each call: it may stand still
+// in a pause, and go on from where a save left it. No clock is read here.
 //
 // # What is out of scope
 //
 // When a reply is computed, and on which device: package scheduler. Tokens into
-// text: package llm.
+// text: package llm. How memories are kept: package rag.
 package npc

@@ -48,7 +48,7 @@ type Note struct {
 // PlanBudget bounds the parts of a prompt, in tokens.
 type PlanBudget struct {
 	Budget
-	Head  int // lore, rules, persona, examples; lore beyond it is left out, last first
+	Head  int // lore, rules, persona, examples; where they exceed it lore is left out, last first
 	Notes int // notes new in this turn; further ones are left out
 }
 
@@ -149,12 +149,8 @@ func (m *planner) head() ([]promptTurn, error) {
 			}
 			tokens += n
 		}
-		if tokens <= m.in.Budget.Head {
-			return head, nil
-		}
-		if len(m.lore) == 0 {
-			return nil, fmt.Errorf("%w: %s and the rules of the world take %d tokens without any lore, %d may: "+
-				"shorten them or raise the context", ErrBudget, m.in.Persona.Name, tokens, m.in.Budget.Head)
+		if tokens <= m.in.Budget.Head || len(m.lore) == 0 {
+			return head, nil // a persona is never cut: if it does not fit, fit says so
 		}
 		last := len(m.lore) - 1
 		m.left = append(m.left, m.lore[last])
@@ -251,8 +247,9 @@ func (m *planner) fit(head []promptTurn, limit int) error {
 			return nil
 		}
 		if len(out.Cuts) == 1 {
-			return fmt.Errorf("%w: %s and what was said last take %d tokens without any history, at most %d may: "+
-				"shorten the persona or raise the context", ErrBudget, m.in.Persona.Name, len(out.Tokens), limit)
+			return fmt.Errorf("%w: the rules of the world, %s and what was said last take %d tokens without any "+
+				"history, at most %d may: shorten them or raise the context",
+				ErrBudget, m.in.Persona.Name, len(out.Tokens), limit)
 		}
 		dropped += first[exchangesToDrop(out, limit-m.in.Budget.Slack)]
 	}

@@ -582,9 +582,9 @@ func TestPlanGolden(t *testing.T) {
 	if _, err = MakePlan(chatML(), in); !errors.Is(err, ErrBudget) {
 		t.Errorf("error %v", err)
 	}
-	in.Budget.Context, in.Budget.Head = 1400, 100
-	if _, err = MakePlan(chatML(), in); !errors.Is(err, ErrBudget) {
-		t.Errorf("error %v", err)
+	in.Budget.Context, in.Budget.Head = 1400, 100 // less than the persona: no lore, but it speaks
+	if p, err = MakePlan(chatML(), in); err != nil || len(p.Parts[0].Left) != 3 {
+		t.Errorf("error %v, %+v", err, p.Parts)
 	}
 }
 

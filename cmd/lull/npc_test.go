@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNPCExplain(t *testing.T) {
+	c := newConsole(t)
+	code := c.run("npc", "explain", "blacksmith", "--scripted", "--say", "Who are you?", "--fact", "The gate is open",
+		"--lore", "The king is old", "--greedy")
+	for _, want := range []string{`reply to "Who are you?"`, "lore and rules", "The king is old", "(The gate is open.)",
+		"temperature 0", "submitted after", "You are Brenna"} {
+		if !strings.Contains(c.out.String(), want) {
+			t.Errorf("the explanation lacks %q", want)
+		}
+	}
+	if code != 0 || t.Failed() {
+		t.Errorf("exit code %d\n%s%s", code, &c.out, &c.err)
+	}
+	if code := c.run("npc", "explain", "innkeeper", "--scripted", "--say", "Hello", "--say", "And?", "--json"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &c.err)
+	}
+	turns, _ := c.object()["turns"].([]any)
+	if len(turns) != 2 {
+		t.Fatalf("%d turns, want 2", len(turns))
+	}
+	second, _ := turns[1].(map[string]any)
+	usage, _ := second["usage"].(map[string]any)
+	reused, _ := usage["reused_tokens"].(float64)
+	prompt, _ := second["prompt"].(string)
+	if reused < 500 || !strings.Contains(prompt, "Hello") || second["end"] == "" {
+		t.Errorf("the second turn: %v", second)
+	}
+}
+
+func TestNPCExplainRefuses(t *testing.T) {
+	c := newConsole(t)
+	for _, x := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "nothing is said", []string{"blacksmith", "--scripted"}},
+		{exitUsage, "wants PERSONA", []string{"--say", "x"}},
+		{exitFailed, "none shipped", []string{"nobody", "--scripted", "--say", "x"}},
+		{exitFailed, "nothing can be read", []string{"blacksmith", "--scripted", "--say", "\u200b"}},
+		{exitFailed, "want one line", []string{"blacksmith", "--scripted", "--say", "x", "--fact", "a\nb"}},
+		{exitFailed, "shorten", []string{"blacksmith", "--scripted", "--say", "x", "--context", "100"}},
+	} {
+		if code := c.run(append([]string{"npc", "explain"}, x.args...)...); code != x.code ||
+			!strings.Contains(c.err.String(), x.says) {
+			t.Errorf("%q: exit code %d, %q", x.args, code, &c.err)
+		}
+	}
+}
