@@ -40,7 +40,7 @@ purego gate, and this prints what that costs.`,
 	c.Flags().IntVar(&cfg.Rounds, "rounds", 15, "rounds of all candidates")
 	c.Flags().IntVar(&cfg.Tokens, "tokens", 48, "tokens that each candidate decodes in a round")
 	c.Flags().IntVar(&cfg.Prefill, "prefill", 128, "tokens that each candidate prefills in a round")
-	c.Flags().IntVar(&cfg.Stops, "stops", 400, "stops measured in decode and in prefill")
+	c.Flags().IntVar(&cfg.Stops, "stops", 400, "stops measured in each of decode, prefill and decode with a free gate")
 	c.Flags().Uint64Var(&cfg.Seed, "seed", 1, "order of the candidates and moments of the stops")
 	return c
 }
@@ -96,7 +96,7 @@ func (a *app) showBench(r bench.Report) error {
 	a.ui.render(t)
 	a.ui.printf("\nbest plain setting: %s\n", r.Best)
 	for _, s := range r.Stops {
-		a.ui.printf("stop in %-8s p50 %.2f ms, p99 %.2f ms, max %.2f ms (n = %d)\n", s.Stage+":", s.P50, s.P99,
+		a.ui.printf("stop in %-30s p50 %.2f ms, p99 %.2f ms, max %.2f ms (n = %d)\n", s.Stage+":", s.P50, s.P99,
 			s.Max, s.N)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/lull-npc/lull/harness/metrics"
@@ -48,11 +49,22 @@ type candidate struct {
 	options func(*llamacpp.Options)
 	window  llm.Window
 	threads int
+	stops   stopMark
 
 	model   *llamacpp.Model
 	decode  []float64 // tokens/s of each round
 	prefill []float64
 }
+
+// stopMark says of which stops a candidate is the example.
+type stopMark uint8
+
+const (
+	stopsNone stopMark = iota
+	stopsGated
+	stopsFree
+	stopsWhole
+)
 
 func candidates() []*candidate {
 	all := runtime.NumCPU()
@@ -60,16 +72,21 @@ func candidates() []*candidate {
 		return func(o *llamacpp.Options) { o.NoGate, o.NoPool, o.Poll = true, noPool, poll }
 	}
 	ours := func(*llamacpp.Options) {}
+	each := llm.Window{LayersPerStop: 1}
 	list := []*candidate{
 		{name: "plain, 1 thread", plain: true, options: plain(50, false), threads: 1},
 		{name: fmt.Sprintf("plain, %d threads, poll 50", all), plain: true, options: plain(50, false), threads: all},
 		{name: fmt.Sprintf("plain, %d threads, poll 0", all), plain: true, options: plain(0, false), threads: all},
 		{name: fmt.Sprintf("plain, %d threads, no pool", all), plain: true, options: plain(0, true), threads: all},
 		{name: "lull, free gate, 1 thread", options: ours, threads: 1},
-		{name: "lull, stop at each layer, 1 thread", options: ours, threads: 1, window: llm.Window{LayersPerStop: 1}},
-		{name: fmt.Sprintf("lull, free gate, %d threads", all), options: ours, threads: all},
-		{name: fmt.Sprintf("lull, stop at each layer, %d threads", all), options: ours, threads: all,
-			window: llm.Window{LayersPerStop: 1}},
+		{name: "lull, stop at each layer, 1 thread", options: ours, threads: 1, window: each},
+		{name: fmt.Sprintf("lull, free gate, %d threads", all), options: ours, threads: all, stops: stopsFree},
+		{name: fmt.Sprintf("lull, free gate, %d threads, whole head", all), threads: all, stops: stopsWhole,
+			options: func(o *llamacpp.Options) { o.WholeHead = true }},
+		{name: fmt.Sprintf("lull, stop at each layer, %d threads", all), options: ours, threads: all, window: each,
+			stops: stopsGated},
+		{name: fmt.Sprintf("lull, stop at each layer, %d threads, pool that polls", all), threads: all, window: each,
+			options: func(o *llamacpp.Options) { o.Poll = 50 }},
 	}
 	return list
 }
@@ -135,17 +152,32 @@ func Engine(ctx context.Context, cfg Config) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	gated := list[len(list)-1]
-	for _, stage := range []llm.Stage{llm.Decode, llm.Prefill} {
-		s, err := stops(ctx, cfg, gated.model, stage)
+	return report, report.stopAll(ctx, cfg, list)
+}
+
+// stopAll measures stops of one batch after another, in the candidates that are
+// marked for it.
+func (r *Report) stopAll(ctx context.Context, cfg Config, list []*candidate) error {
+	for _, x := range []struct {
+		name  string
+		in    stopMark
+		width int
+	}{
+		{"decode", stopsGated, 1},
+		{"prefill", stopsGated, stopChunk},
+		{"decode, free gate", stopsFree, 1},
+		{"decode, free gate, whole head", stopsWhole, 1},
+	} {
+		at := slices.IndexFunc(list, func(c *candidate) bool { return c.stops == x.in })
+		s, err := stops(ctx, cfg, list[at].model, x.name, x.width)
 		if s.N > 0 {
-			report.Stops = append(report.Stops, s)
+			r.Stops = append(r.Stops, s)
 		}
 		if err != nil {
-			return report, err
+			return err
 		}
 	}
-	return report, nil
+	return nil
 }
 
 func rounds(ctx context.Context, cfg Config, list []*candidate, report *Report) error {

@@ -28,11 +28,12 @@ func TestEngineReport(t *testing.T) {
 			t.Errorf("%s: %+v", row.Name, row)
 		}
 	}
-	if len(r.Stops) != 2 {
-		t.Fatalf("stops of %d stages, want decode and prefill", len(r.Stops))
+	stages := []string{"decode", "prefill", "decode, free gate", "decode, free gate, whole head"}
+	if len(r.Stops) != len(stages) {
+		t.Fatalf("stops of %d stages, want %q", len(r.Stops), stages)
 	}
-	for _, s := range r.Stops {
-		if s.N != 3 || s.P50 <= 0 || s.P50 > s.P99 || s.P99 > s.Max {
+	for i, s := range r.Stops {
+		if s.Stage != stages[i] || s.N != 3 || s.P50 <= 0 || s.P50 > s.P99 || s.P99 > s.Max {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -27,13 +27,9 @@ func medianInterval(xs []float64) (low, high float64) {
 // longest one grows with it.
 const stopChunk = 32
 
-// stops measures from Stop to the return of Decode.
-func stops(ctx context.Context, cfg Config, m *llamacpp.Model, stage llm.Stage) (Stop, error) {
-	random := rand.New(rand.NewPCG(cfg.Seed, uint64(stage)))
-	width := 1
-	if stage == llm.Prefill {
-		width = stopChunk
-	}
+// stops measures from Stop to the return of Decode of a batch of `width` tokens.
+func stops(ctx context.Context, cfg Config, m *llamacpp.Model, stage string, width int) (Stop, error) {
+	random := rand.New(rand.NewPCG(cfg.Seed, uint64(width)))
 	typical, err := batchTime(m, width)
 	if err != nil {
 		return Stop{}, err
@@ -57,12 +53,12 @@ func stops(ctx context.Context, cfg Config, m *llamacpp.Model, stage llm.Stage) 
 	return summariseStops(stage, ms), nil
 }
 
-func summariseStops(stage llm.Stage, ms []float64) Stop {
+func summariseStops(stage string, ms []float64) Stop {
 	if len(ms) == 0 {
-		return Stop{Stage: stage.String()}
+		return Stop{Stage: stage}
 	}
 	slices.Sort(ms)
-	return Stop{stage.String(), len(ms), metrics.Quantile(ms, 0.5), metrics.Quantile(ms, 0.99), ms[len(ms)-1]}
+	return Stop{stage, len(ms), metrics.Quantile(ms, 0.5), metrics.Quantile(ms, 0.99), ms[len(ms)-1]}
 }
 
 func batchTime(m *llamacpp.Model, width int) (time.Duration, error) {

@@ -57,6 +57,50 @@ func checkABI() error {
 	if model.VocabOnly != 0 || model.UseExtraBufts != 1 || model.ProgressCallback != 0 || model.Devices != 0 {
 		return fmt.Errorf("model parameters have other defaults than llama.cpp %s", Version)
 	}
+	return checkTensors()
+}
+
+// mulMatOp is ggml's number of the matrix product, found out by checkTensors.
+var mulMatOp int32
+
+// checkTensors makes a small product and looks for every field where the gate
+// will look for it.
+func checkTensors() error {
+	const f16, f32, flagCompute = 1, 0, 16
+	ctx := newContext(1<<20, false)
+	if ctx == 0 {
+		return fmt.Errorf("no memory for a tensor of 64 × 32")
+	}
+	defer ggml.free(ctx)
+	a, b := ggml.newTensor(ctx, f16, 64, 32), ggml.newTensor(ctx, f32, 64, 3)
+	view := ggml.view(ctx, a, 64, 16, a.nb[1], 8*128)
+	product, other := ggml.mulMat(ctx, a, b), ggml.mulMat(ctx, view, b)
+	ggml.setName(product, "l_out-7")
+	ggml.expand(ggml.newGraph(ctx, 64, false), product)
+	if got, want := ggml.tensorOverhead()-unsafe.Sizeof(*a), uintptr(64); got > want {
+		return fmt.Errorf("a tensor has %d bytes more than %d, want at most %d for its header", got,
+			unsafe.Sizeof(*a), want)
+	}
+	mulMatOp = product.op
+	for _, f := range []struct {
+		name string
+		good bool
+	}{
+		{"type", a.kind == f16 && b.kind == f32},
+		{"ne", a.ne == [4]int64{64, 32, 1, 1} && product.ne == [4]int64{32, 3, 1, 1}},
+		{"nb", a.nb == [4]uintptr{2, 128, 4096, 4096}},
+		{"op", a.op == 0 && product.op > 0 && other.op == product.op && view.op > 0 && view.op != product.op},
+		{"flags", product.flags&flagCompute != 0 && other.flags&flagCompute == 0},
+		{"src", product.src[0] == a.address() && product.src[1] == b.address() && product.src[2] == 0},
+		{"view_src", view.viewSrc == a.address() && product.viewSrc == 0},
+		{"view_offs", view.viewOffs == 8*128},
+		{"data", a.data != 0 && a.data == ggml.getData(a) && view.data == a.data+8*128},
+		{"name", tensorName(product) == "l_out-7"},
+	} {
+		if !f.good {
+			return fmt.Errorf("tensor field %s does not stand where llama.cpp %s has it", f.name, Version)
+		}
+	}
 	return nil
 }
 

@@ -34,6 +34,9 @@ func (m *Model) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 	}
 	code, err := llama.Decode(m.ctx, m.batch)
 	if !m.opt.NoGate {
+		if err == nil && code == 0 && m.hook.dropped() { // between slices of the head, where llama.cpp sees no stop
+			code = codeStopped
+		}
 		m.hook.leave(err == nil && code == 0, &w)
 	}
 	if err != nil {
@@ -51,7 +54,9 @@ func (m *Model) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 			m.rows = append(m.rows, int32(i))
 		}
 	}
-	return m.ended(w, nil)
+	w, err = m.ended(w, nil)
+	m.learnHead()
+	return w, err
 }
 
 func (m *Model) ended(w llm.Work, err error) (llm.Work, error) {
@@ -128,6 +133,7 @@ func (m *Model) prepareThreads(want int) error {
 	if want != m.threads {
 		llama.SetNThreads(m.ctx, int32(want), int32(want))
 		m.threads = want
+		m.head.setThreads(want)
 	}
 	return nil
 }
@@ -146,11 +152,14 @@ func (m *Model) reconcile(b *llm.Batch) {
 	}
 }
 
+// codeStopped is what llama_decode returns when the abort callback ended it.
+const codeStopped = 2
+
 func decodeError(code int32) error {
 	switch code {
 	case 1:
 		return fmt.Errorf("llamacpp: no room in the KV cache: %w", llm.ErrContextFull)
-	case 2:
+	case codeStopped:
 		return llm.ErrStopped
 	case -1:
 		return fmt.Errorf("llamacpp: llama.cpp refused the batch (%s): %w", orUnknown(lastLog()), llm.ErrBatch)

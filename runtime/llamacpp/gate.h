@@ -17,8 +17,13 @@ enum { LULL_GO, LULL_WAIT, LULL_STOP };
 #define LULL_FOREVER INT64_MAX
 
 // LULL_SAMPLES: groups of layers kept per decode. More are not recorded; a
-// model of 200 layers and its head still fits.
+// model of 200 layers and the slices of its head still fit.
 #define LULL_SAMPLES 256
+
+// A head has at most LULL_SLICES slices, and is sliced for at most
+// LULL_HEAD_WIDTH rows of logits in one graph: more are a benchmark, not speech.
+#define LULL_SLICES 48
+#define LULL_HEAD_WIDTH 16
 
 typedef struct {
     int32_t mode;
@@ -46,6 +51,42 @@ typedef struct {
     int64_t duration_ns;
 } lull_sample;
 
+// A tensor as ggml lays it out. The ABI test at start compares this with
+// tensors that ggml itself made.
+typedef struct lull_tensor {
+    int32_t type;
+    void *buffer;
+    int64_t ne[4];
+    size_t nb[4];
+    int32_t op, op_params[16], flags;
+    struct lull_tensor *src[10], *view_src;
+    size_t view_offs;
+    void *data;
+    char name[64];
+    void *extra;
+    char padding[8];
+} lull_tensor;
+
+// The head for one number of rows: a product for each slice of the weight.
+typedef struct {
+    void *graph; // NULL: not sliced for that many rows
+    lull_tensor *input, *slices[LULL_SLICES];
+} lull_head_graph;
+
+// The output head, computed in slices instead of in one node. Written between
+// decodes only. ggml's functions are handed in, since it is loaded at run time.
+typedef struct {
+    int32_t op;         // ggml's number of the matrix product; 0 leaves the head whole
+    int32_t count;      // slices; 0 until the weight is known
+    int64_t rows;       // of the weight in each slice but the last
+    lull_tensor *weight;
+    void *backend;
+    void (*clear)(void *graph);
+    void (*add)(void *graph, lull_tensor *node);
+    int32_t (*compute)(void *backend, void *graph);
+    lull_head_graph widths[LULL_HEAD_WIDTH + 1];
+} lull_head;
+
 // A hook is one context's side of the gate. Only `stop` is written by other
 // threads; all else belongs to the thread that decodes.
 typedef struct {
@@ -55,12 +96,20 @@ typedef struct {
     uint32_t inside;         // this hook counts in gate->running
     int32_t n_layers;
     int32_t width, threads, tentative; // of the decode that runs
-    int64_t *predict;        // [n_layers + 1] expected ns of each layer and of the head
+    int64_t *predict;        // [n_layers + 1] expected ns of each layer and of a slice of the head
     int32_t node, nodes;     // nodes asked in this decode; nodes of the last whole one
     int32_t by_name;         // 1 once a node named l_out-N was seen
-    int32_t halt;            // last layer of the admitted group
+    int32_t halt;            // last layer of the admitted group; n_layers + i is slice i of the head
     int32_t layer;           // layer at whose end the graph was asked to halt
-    int32_t done;            // last finished layer, -1 before the first
+    int32_t done;            // last finished layer, -1 before the first, n_layers after the head
+    lull_head head;
+    lull_tensor *norm;       // the head's input, from its own question to that of the node after it
+    lull_tensor *whole;      // the head that this decode computed whole, for the owner to look at
+    lull_tensor *muted;      // the head whose slices stand in for it; its operation is switched off meanwhile
+    int32_t muted_op;        // that operation
+    int32_t halted;          // the graph halts at norm
+    int32_t norm_seen;       // 1 once a graph had a norm: the last layer's halt is there
+    int32_t slicing, slice;  // slices are being admitted, from this one on
     int64_t group_start_ns, last_end_ns;
     int64_t switches;        // involuntary context switches of this thread at group_start
     int64_t waited_ns;
@@ -78,6 +127,16 @@ void lull_hook_stop(lull_hook *h, bool on);
 bool lull_hook_stopped(lull_hook *h);
 bool lull_hook_enter(lull_hook *h, int32_t width, int32_t threads, bool tentative, int64_t *predict);
 void lull_hook_leave(lull_hook *h, bool complete);
+
+// What gate_c.c and head_c.c call of each other.
+bool lull_hook_pass(lull_hook *h);
+void lull_hook_finish(lull_hook *h, int32_t last);
+void lull_hook_finish_slices(lull_hook *h, int32_t count);
+bool lull_hook_unasked(lull_hook *h);
+bool lull_head_is_norm(const lull_hook *h, const lull_tensor *t);
+bool lull_head_norm(lull_hook *h, lull_tensor *norm);
+bool lull_head_after_norm(lull_hook *h, lull_tensor *t);
+void lull_head_unmute(lull_hook *h);
 
 // llama.cpp's callbacks; the void pointer is a lull_hook.
 bool lull_hook_eval(void *tensor, bool ask, void *hook);

@@ -180,8 +180,11 @@ static int32_t clamp_stride(lull_hook *h, int32_t layers_per_stop) {
     return layers_per_stop < 1 || layers_per_stop > h->n_layers ? h->n_layers : layers_per_stop;
 }
 
-// expected is the predicted time of one layer, or of the head.
-static int64_t expected(const lull_hook *h, int32_t layer) { return h->predict == NULL ? 0 : h->predict[layer]; }
+// expected is the predicted time of one layer, or of a slice of the head.
+static int64_t expected(const lull_hook *h, int32_t layer) {
+    if (layer > h->n_layers) layer = h->n_layers;
+    return h->predict == NULL ? 0 : h->predict[layer];
+}
 
 // spilled is llm.Window.Spilled.
 static int64_t spilled(lull_window w, int64_t next) {
@@ -189,19 +192,26 @@ static int64_t spilled(lull_window w, int64_t next) {
     return w.spill && w.mode == LULL_WINDOW && most > 0 && next > most ? most : next;
 }
 
-// admit_group asks for the next layer (or the head), and takes as many more into
-// the group as the window allows and stride says: each halt wakes the pool's
-// threads anew, which costs 10 % of a token with a halt at every layer.
+// head_parts is how many predictions of a slice make a whole head.
+static int32_t head_parts(const lull_hook *h) { return h->head.count > 1 ? h->head.count : 1; }
+
+// admit_group asks for the next layer (or a slice of the head, or the head), and
+// takes as many more into the group as the window allows and stride says: each
+// halt wakes the pool's threads anew, which costs 10 % of a token with a halt at
+// every layer.
 static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *until) {
-    int32_t first = h->done + 1, stride = clamp_stride(h, w.layers_per_stop);
-    if (first >= h->n_layers) {
-        int64_t head = spilled(w, expected(h, h->n_layers));
+    int32_t first = h->done + 1, limit = h->n_layers;
+    if (h->slicing) {
+        first = h->n_layers + h->slice;
+        limit = h->n_layers + h->head.count;
+    } else if (first >= h->n_layers) {
+        int64_t head = spilled(w, expected(h, h->n_layers) * head_parts(h));
         return lull_admit(now, h->last_end_ns, w, head, h->tentative, until);
     }
     int64_t sum = expected(h, first), unused;
     int32_t v = lull_admit(now, h->last_end_ns, w, spilled(w, sum), h->tentative, until);
-    int32_t last = first, end = first + stride - 1;
-    if (end >= h->n_layers) end = h->n_layers - 1;
+    int32_t last = first, end = first + clamp_stride(h, w.layers_per_stop) - 1;
+    if (end >= limit) end = limit - 1;
     while (v == LULL_GO && last < end) {
         sum += expected(h, last + 1);
         if (lull_admit(now, h->last_end_ns, w, sum, h->tentative, &unused) != LULL_GO) break;
@@ -211,8 +221,8 @@ static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *un
     return v;
 }
 
-// pass returns true when the next group may run, false when it must stop.
-static bool pass(lull_hook *h) {
+// lull_hook_pass returns true when the next group may run, false when it must stop.
+bool lull_hook_pass(lull_hook *h) {
     lull_gate *g = h->gate;
     set_inside(h, false);
     int64_t began = 0;
@@ -246,10 +256,9 @@ static bool pass(lull_hook *h) {
 // that runs it stands still until the game has done. A single long run counts
 // at most double. A whole run only seeds an empty table: the head takes as long
 // as several layers, an average would blur the two.
-static void learn(lull_hook *h, int32_t first, int32_t last, int64_t ns) {
+static void learn(lull_hook *h, int32_t first, int32_t last, int64_t each) {
     if (h->predict == NULL) return;
     if (first == 0 && last == h->n_layers && h->predict[0] != 0) return;
-    int64_t each = ns / (last - first + 1);
     for (int32_t i = first; i <= last; i++) {
         int64_t *p = &h->predict[i];
         if (*p == 0) *p = each;
@@ -258,20 +267,35 @@ static void learn(lull_hook *h, int32_t first, int32_t last, int64_t ns) {
     }
 }
 
-// finish records the group that ends at layer `last` now.
-static void finish(lull_hook *h, int32_t last) {
+static void sample(lull_hook *h, int32_t first, int32_t last, bool switched, int64_t ns) {
+    if (h->n_samples == LULL_SAMPLES) return;
+    h->samples[h->n_samples++] =
+        (lull_sample){(int16_t)first, (int16_t)last, (int16_t)h->width, (int16_t)h->threads, switched, 0, ns};
+}
+
+// lull_hook_finish records the group that ends at layer `last` now.
+void lull_hook_finish(lull_hook *h, int32_t last) {
     int64_t now = gate_now(h->gate);
     int64_t ns = now - h->group_start_ns;
     bool switched = involuntary_switches() != h->switches;
     int32_t first = h->done + 1;
     if (first > last) first = last;
-    if (h->n_samples < LULL_SAMPLES) {
-        lull_sample *s = &h->samples[h->n_samples++];
-        *s = (lull_sample){(int16_t)first, (int16_t)last, (int16_t)h->width, (int16_t)h->threads, switched, 0, ns};
-    }
-    if (!switched) learn(h, first, last, ns);
+    sample(h, first, last, switched, ns);
+    int32_t units = last - first + (last == h->n_layers ? head_parts(h) : 1);
+    if (!switched) learn(h, first, last, ns / units);
     h->done = last;
     h->last_end_ns = now;
+}
+
+// lull_hook_finish_slices records slices of the head that ran in one go, each
+// with their mean.
+void lull_hook_finish_slices(lull_hook *h, int32_t count) {
+    int64_t now = gate_now(h->gate);
+    int64_t each = (now - h->group_start_ns) / count;
+    bool switched = involuntary_switches() != h->switches;
+    for (int32_t i = 0; i < count; i++) sample(h, h->n_layers, h->n_layers, switched, each);
+    if (!switched) learn(h, h->n_layers, h->n_layers, each);
+    h->last_end_ns = h->group_start_ns = now; // the next micro-batch begins here, without a question
 }
 
 void lull_hook_stop(lull_hook *h, bool on) {
@@ -291,20 +315,22 @@ bool lull_hook_enter(lull_hook *h, int32_t width, int32_t threads, bool tentativ
     h->done = -1;
     h->waited_ns = 0;
     h->stops = h->n_samples = 0;
-    return pass(h);
+    h->norm = h->whole = NULL;
+    return lull_hook_pass(h);
 }
 
 void lull_hook_leave(lull_hook *h, bool complete) {
-    if (complete) { // the rest: the head alone after a stop at the last layer, all of it when nothing stopped
-        finish(h, h->n_layers);
+    lull_head_unmute(h);
+    if (complete) {
+        // The rest: the head alone after a stop at the last layer, all of it when nothing stopped.
+        if (h->done < h->n_layers) lull_hook_finish(h, h->n_layers);
         h->nodes = h->node;
     }
     h->last_end_ns = gate_now(h->gate);
     set_inside(h, false);
 }
 
-// layer_of reads N from a tensor named l_out-N, or returns -1. The name stands
-// at offset 256 of ggml_tensor, which the ABI test at start checks.
+// layer_of reads N from a tensor named l_out-N, or returns -1.
 static int32_t layer_of(const char *name) {
     if (memcmp(name, "l_out-", 6) != 0) return -1;
     int32_t n = 0;
@@ -332,32 +358,46 @@ static int32_t layer_at(lull_hook *h, const char *name) {
     return layer < h->n_layers ? layer : -1;
 }
 
+// lull_hook_unasked tells whether the graph may run through: the gate is free
+// and nobody wants a look at it between layers.
+bool lull_hook_unasked(lull_hook *h) {
+    return atomic_load(&h->gate->mode) == LULL_FREE &&
+           clamp_stride(h, atomic_load(&h->gate->layers_per_stop)) >= h->n_layers;
+}
+
 // wants_stop tells whether the graph should halt after this layer: at the end of
-// the admitted group, and before the head, unless the gate is free.
+// the admitted group, and before the head. Where the head's input has a name,
+// the halt before the head is there.
 static bool wants_stop(lull_hook *h, int32_t layer) {
-    if (atomic_load(&h->gate->mode) == LULL_FREE) {
-        int32_t stride = clamp_stride(h, atomic_load(&h->gate->layers_per_stop));
-        if (stride >= h->n_layers) return false;
+    if (layer == h->n_layers - 1) return !h->norm_seen && !lull_hook_unasked(h);
+    return layer >= h->halt && !lull_hook_unasked(h);
+}
+
+static bool asked(lull_hook *h, lull_tensor *t) {
+    h->node++;
+    if (h->norm != NULL && lull_head_after_norm(h, t)) return true;
+    if (lull_head_is_norm(h, t)) return lull_head_norm(h, t);
+    int32_t layer = layer_at(h, t->name);
+    if (layer < 0) return false;
+    if (layer <= h->done) { // the next micro-batch of the same call
+        h->done = -1;
+        h->halt = 0;
     }
-    return layer >= h->halt || layer == h->n_layers - 1;
+    if (!wants_stop(h, layer)) return false;
+    h->layer = layer;
+    return true;
 }
 
 bool lull_hook_eval(void *tensor, bool ask, void *hook) {
     lull_hook *h = hook;
-    if (ask) {
-        h->node++;
-        int32_t layer = layer_at(h, (const char *)tensor + 256);
-        if (layer < 0) return false;
-        if (layer <= h->done) { // the next micro-batch of the same call
-            h->done = -1;
-            h->halt = 0;
-        }
-        if (!wants_stop(h, layer)) return false;
-        h->layer = layer;
+    if (ask) return asked(h, tensor);
+    if (tensor == h->norm) return true; // what comes next is known when it is asked about
+    if (tensor == h->muted) {
+        lull_head_unmute(h);
         return true;
     }
-    finish(h, h->layer);
-    pass(h);
+    lull_hook_finish(h, h->layer);
+    lull_hook_pass(h);
     // Never false: false is no abort, it returns 0 with stale logits. When the
     // gate said stop, lull_hook_abort ends the graph at its next node.
     return true;

@@ -94,7 +94,7 @@ type hook struct {
 	admit  llm.AdmitFunc
 	slot   int
 	layers int
-	table  []int64 // predictions, a row of layers+1 for each width and number of threads
+	table  []int64 // predictions, a row for each width and number of threads: layers, then a slice of the head
 	row    []int64
 
 	width, threads      int
@@ -107,6 +107,7 @@ type hook struct {
 	waited              time.Duration
 	stops               int
 	samples             []llm.LayerSample
+	head                headHook
 }
 
 func newHook(g *gate, layers int) (*hook, error) {
@@ -119,7 +120,7 @@ func newHook(g *gate, layers int) (*hook, error) {
 		admit:   g.admit,
 		layers:  layers,
 		table:   make([]int64, widthRows*maxThreads*(layers+1)),
-		samples: make([]llm.LayerSample, 0, layers+1),
+		samples: make([]llm.LayerSample, 0, layers+maxSlices),
 	}
 	for i := range hookSlots {
 		if hookSlots[i].CompareAndSwap(nil, h) {
@@ -160,12 +161,16 @@ func (h *hook) enter(width, threads int, tentative bool) bool {
 	}
 	h.drop, h.node, h.done, h.waited, h.stops = false, 0, -1, 0, 0
 	h.samples = h.samples[:0]
+	h.head.norm, h.head.whole = nil, nil
 	return h.pass()
 }
 
 func (h *hook) leave(complete bool, w *llm.Work) {
+	h.unmute()
 	if complete {
-		h.finish(h.layers)
+		if h.done < h.layers {
+			h.finish(h.layers)
+		}
 		h.nodes = h.node
 	}
 	h.lastEnd = h.clock.Now()
@@ -182,29 +187,38 @@ func (h *hook) stride(layersPerStop int) int {
 	return layersPerStop
 }
 
-func (h *hook) expected(layer int) time.Duration { return time.Duration(h.row[layer]) }
+// expected is the predicted time of a layer, or of a slice of the head.
+func (h *hook) expected(layer int) time.Duration { return time.Duration(h.row[min(layer, h.layers)]) }
 
 func (h *hook) pass() bool {
 	h.stops++
 	first := h.done + 1
-	waited, ok := h.soft.Pass(h.lastEnd, h.expected(min(first, h.layers)), h.tentative)
+	limit, next := h.layers, h.expected(first)
+	switch {
+	case h.head.slicing:
+		first = h.layers + h.head.slice
+		limit = h.layers + h.head.count
+	case first >= h.layers:
+		next *= time.Duration(h.headParts())
+	}
+	waited, ok := h.soft.Pass(h.lastEnd, next, h.tentative)
 	h.waited += waited
 	h.switches = involuntarySwitches()
 	h.groupStart = h.clock.Now()
 	if !ok {
 		h.drop = true
 		atomic.StoreUint32(&abortWords[h.slot], 1)
-	} else if first < h.layers {
-		h.halt = h.groupEnd(first)
+	} else if first < limit {
+		h.halt = h.groupEnd(first, limit)
 	}
 	return ok
 }
 
 // groupEnd is the last layer of the group that begins at first: as many as the
 // window allows and its stride says, since each halt wakes the pool anew.
-func (h *hook) groupEnd(first int) int {
+func (h *hook) groupEnd(first, limit int) int {
 	w := h.soft.Window()
-	last, end := first, min(first+h.stride(w.LayersPerStop), h.layers)-1
+	last, end := first, min(first+h.stride(w.LayersPerStop), limit)-1
 	for sum := h.expected(first); last < end; last++ {
 		sum += h.expected(last + 1)
 		if v, _ := h.admit(h.groupStart, h.lastEnd, w, sum, h.tentative); v != llm.Go {
@@ -219,23 +233,30 @@ func (h *hook) finish(last int) {
 	d := time.Duration(now - h.groupStart)
 	switched := involuntarySwitches() != h.switches
 	first := min(h.done+1, last)
+	h.sample(first, last, d, switched)
+	units := last - first + 1
+	if last == h.layers {
+		units += h.headParts() - 1
+	}
+	if !switched {
+		h.learn(first, last, int64(d)/int64(units))
+	}
+	h.done, h.lastEnd = last, now
+}
+
+func (h *hook) sample(first, last int, d time.Duration, switched bool) {
 	if len(h.samples) < cap(h.samples) {
 		h.samples = append(h.samples, llm.LayerSample{
 			First: int16(first), Last: int16(last), Width: int16(h.width), Threads: int16(h.threads), Duration: d,
 			Switched: switched,
 		})
 	}
-	if !switched {
-		h.learn(first, last, int64(d))
-	}
-	h.done, h.lastEnd = last, now
 }
 
-func (h *hook) learn(first, last int, ns int64) {
+func (h *hook) learn(first, last int, each int64) {
 	if first == 0 && last == h.layers && h.row[0] != 0 {
 		return
 	}
-	each := ns / int64(last-first+1)
 	for i := first; i <= last; i++ {
 		switch p := &h.row[i]; {
 		case *p == 0:
@@ -248,38 +269,66 @@ func (h *hook) learn(first, last int, ns int64) {
 	}
 }
 
+// unasked is lull_hook_unasked.
+func (h *hook) unasked() bool {
+	w := h.soft.Window()
+	return w.Mode == llm.GateFree && h.stride(w.LayersPerStop) >= h.layers
+}
+
+// wantsStop is wants_stop of gate_c.c.
+func (h *hook) wantsStop(layer int) bool {
+	if layer == h.layers-1 {
+		return !h.head.normSeen && !h.unasked()
+	}
+	return layer >= h.halt && !h.unasked()
+}
+
 // evalHook is llama.cpp's cb_eval. It never returns 0 after a layer: that is
 // no abort.
-func evalHook(tensor unsafe.Pointer, ask, slot uintptr) uintptr {
-	h := hookSlots[slot].Load()
-	if h == nil {
+func evalHook(node unsafe.Pointer, ask, slot uintptr) uintptr {
+	h, t := hookSlots[slot].Load(), (*tensor)(node)
+	switch {
+	case h == nil:
 		return 0
-	}
-	if ask&0xff == 0 {
+	case ask&0xff != 0:
+		if h.asked(t) {
+			return 1
+		}
+		return 0
+	case t == h.head.norm: // what comes next is known when it is asked about
+	case t == h.head.muted:
+		h.unmute()
+	default:
 		h.finish(h.layer)
 		h.pass()
-		return 1
 	}
+	return 1
+}
+
+func (h *hook) asked(t *tensor) bool {
 	h.node++
-	layer := h.layerAt(unsafe.Add(tensor, nameOffset))
+	if h.head.norm != nil && h.afterNorm(t) {
+		return true
+	}
+	if h.head.op != 0 && t.name == normName {
+		return h.haltAtNorm(t)
+	}
+	layer := h.layerAt(&t.name)
 	if layer < 0 {
-		return 0
+		return false
 	}
 	if layer <= h.done {
 		h.done, h.halt = -1, 0
 	}
-	w := h.soft.Window()
-	if w.Mode == llm.GateFree && h.stride(w.LayersPerStop) >= h.layers || layer < h.halt && layer != h.layers-1 {
-		return 0
+	if !h.wantsStop(layer) {
+		return false
 	}
 	h.layer = layer
-	return 1
+	return true
 }
 
-const nameOffset = 256 // of ggml_tensor.name, 64 bytes
-
-func (h *hook) layerAt(name unsafe.Pointer) int {
-	if n := layerOf((*[64]byte)(name)); n >= 0 {
+func (h *hook) layerAt(name *[64]byte) int {
+	if n := layerOf(name); n >= 0 {
 		h.byName = true
 		if n < h.layers {
 			return n

@@ -31,7 +31,8 @@ type Options struct {
 	// NoGate and NoPool leave out what this package adds, to compare with:
 	// without a pool llama.cpp makes threads for each graph. llama.cpp's own
 	// programs run without a gate on a pool with Poll 50.
-	NoGate, NoPool bool
+	// WholeHead computes the output head in one piece, as llama.cpp does.
+	NoGate, NoPool, WholeHead bool
 
 	// Progress is told the loaded share, 0 to 1, now and then, from the
 	// goroutine that called Open.
@@ -93,6 +94,7 @@ type Model struct {
 
 	gate    *gate
 	hook    *hook
+	head    *head
 	pool    *pool
 	threads int // set in the context now
 
@@ -305,6 +307,7 @@ func (m *Model) makeContext(device Device) (err error) {
 	m.batch = llama.BatchInit(int32(o.MaxBatch), 0, 1)
 	m.sequences = make([]*sequence, o.MaxSequences)
 	m.rows = make([]int32, 0, o.MaxBatch)
+	m.newHead(device)
 	return nil
 }
 
@@ -341,6 +344,7 @@ func (m *Model) Close() error {
 		llama.Free(m.ctx)
 		llama.BatchFree(m.batch)
 	}
+	m.head.free()
 	if m.hook != nil {
 		m.hook.release()
 	}

@@ -23,7 +23,8 @@ func TestGateUnderSanitizers(t *testing.T) {
 	for _, sanitizer := range []string{"thread", "address,undefined"} {
 		program := filepath.Join(t.TempDir(), "gate")
 		build := exec.Command(cc, "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize="+sanitizer,
-			"-fno-sanitize-recover=all", "-I.", "-o", program, "gate_c.c", "testdata/gate_stress.c", "-lpthread")
+			"-fno-sanitize-recover=all", "-I.", "-o", program, "gate_c.c", "head_c.c", "testdata/gate_stress.c",
+			"-lpthread")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%s: build: %v\n%s", sanitizer, err, out)
 		}

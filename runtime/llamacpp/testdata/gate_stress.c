@@ -1,6 +1,6 @@
 // A game thread publishes windows, another stops and resumes, and a third
 // pretends to be llama.cpp: it asks the hook at every node of a graph of 30
-// layers. Built with sanitizers by TestGateUnderSanitizers. It prints what it
+// layers and a head that is computed in slices by functions of its own. Built with sanitizers by TestGateUnderSanitizers. It prints what it
 // counted, and returns 1 when the gate let something through.
 #include <pthread.h>
 #include <stdio.h>
@@ -10,14 +10,14 @@
 
 #include "gate.h"
 
-enum { LAYERS = 30, NODES_PER_LAYER = 6, DECODES = 3000 };
+enum { LAYERS = 30, NODES_PER_LAYER = 6, DECODES = 300, SLICES = 5, ROWS = 3, VOCABULARY = 14, MUL_MAT = 29 };
 
 static lull_gate gate;
 static lull_hook hook;
 static _Atomic int finished;
 
-// A tensor as the hook sees it: a name at offset 256.
-static char tensor[512];
+static lull_tensor tensor, norm, weight, product, input, slices[SLICES];
+static float logits[VOCABULARY], hidden[1];
 
 static int64_t now_ns(void) {
     struct timespec t;
@@ -59,27 +59,91 @@ static void *stopper(void *unused) {
     return NULL;
 }
 
+// A graph of slices: which ones, and what computing them leaves in the logits.
+static struct { int n; lull_tensor *nodes[SLICES]; } graph;
+
+static void graph_clear(void *g) { (void)g, graph.n = 0; }
+
+static void graph_add(void *g, lull_tensor *node) { (void)g, graph.nodes[graph.n++] = node; }
+
+static int32_t graph_compute(void *backend, void *g) {
+    (void)backend, (void)g;
+    for (int i = 0; i < graph.n; i++) {
+        lull_tensor *s = graph.nodes[i];
+        for (int64_t row = 0; row < s->ne[0]; row++) ((float *)s->data)[row] += *(float *)input.data;
+        if (lull_hook_abort(&hook)) return 1;
+    }
+    return 0;
+}
+
+static void make_head(void) {
+    weight.ne[1] = product.ne[0] = VOCABULARY;
+    product.ne[1] = norm.ne[1] = input.ne[1] = 1;
+    product.op = MUL_MAT;
+    product.src[0] = &weight;
+    product.src[1] = &norm;
+    product.data = logits;
+    norm.data = hidden;
+    strcpy(norm.name, "result_norm");
+    strcpy(product.name, "result_output");
+    lull_head *d = &hook.head;
+    *d = (lull_head){.op = MUL_MAT, .count = SLICES, .rows = ROWS, .weight = &weight};
+    d->clear = graph_clear;
+    d->add = graph_add;
+    d->compute = graph_compute;
+    d->widths[1].graph = &graph;
+    d->widths[1].input = &input;
+    for (int i = 0; i < SLICES; i++) {
+        slices[i] = (lull_tensor){.ne = {i < SLICES - 1 ? ROWS : VOCABULARY - ROWS * (SLICES - 1), 1}};
+        d->widths[1].slices[i] = &slices[i];
+    }
+}
+
+// head runs the two nodes after the layers. Whole heads come in between, when
+// the norm has more rows than there is a graph for.
+static bool head(bool whole) {
+    norm.ne[1] = product.ne[1] = whole ? 2 : 1;
+    hidden[0] = 1;
+    memset(logits, 0, sizeof logits);
+    if (lull_hook_abort(&hook)) return false;
+    if (lull_hook_eval(&norm, true, &hook)) lull_hook_eval(&norm, false, &hook);
+    if (lull_hook_abort(&hook)) return false;
+    bool halt = lull_hook_eval(&product, true, &hook);
+    if (halt == whole || (product.op == 0) == whole) {
+        puts("a whole head was switched off, or one in slices was not");
+        exit(1);
+    }
+    if (halt) lull_hook_eval(&product, false, &hook);
+    for (int i = 0; halt && !hook.drop && i < VOCABULARY; i++) {
+        if (logits[i] == 1) continue;
+        printf("row %d was computed %g times\n", i, logits[i]);
+        exit(1);
+    }
+    return !hook.drop;
+}
+
 // compute runs one graph as ggml's scheduler does: groups of nodes, each ended
 // by a node that the callback wanted, the abort asked after each node.
-static bool compute(void) {
-    for (int layer = 0; layer <= LAYERS; layer++) {
+static bool compute(bool whole) {
+    for (int layer = 0; layer < LAYERS; layer++) {
         for (int node = 0; node < NODES_PER_LAYER; node++) {
-            bool end = node == NODES_PER_LAYER - 1 && layer < LAYERS;
-            snprintf(tensor + 256, 64, end ? "l_out-%d" : "ffn_inp-%d", layer);
+            bool end = node == NODES_PER_LAYER - 1;
+            snprintf(tensor.name, sizeof tensor.name, end ? "l_out-%d" : "ffn_inp-%d", layer);
             if (lull_hook_abort(&hook)) return false;
-            if (lull_hook_eval(tensor, true, &hook) && !lull_hook_eval(tensor, false, &hook)) {
+            if (lull_hook_eval(&tensor, true, &hook) && !lull_hook_eval(&tensor, false, &hook)) {
                 puts("the callback returned false: that is no abort");
                 exit(1);
             }
         }
     }
-    return true;
+    return head(whole);
 }
 
 static int check_samples(void) {
     int next = 0;
     for (int i = 0; i < hook.n_samples; i++) {
         lull_sample *s = &hook.samples[i];
+        if (s->first == LAYERS && s->last == LAYERS && next == LAYERS + 1) continue; // one more slice
         if (s->first != next || s->last < s->first || s->last > LAYERS || s->duration_ns < 0) {
             printf("sample %d: layers %d to %d, want it to begin at %d\n", i, s->first, s->last, next);
             return 1;
@@ -94,15 +158,20 @@ int main(void) {
     lull_gate_init(&gate, now_ns());
     hook.gate = &gate;
     hook.n_layers = LAYERS;
+    make_head();
     pthread_t a, b;
     pthread_create(&a, NULL, game, NULL);
     pthread_create(&b, NULL, stopper, NULL);
     int complete = 0, stopped = 0, bad = 0;
-    for (int i = 0; i < DECODES && !bad; i++) {
-        bool ok = lull_hook_enter(&hook, 1, 1, i % 7 == 0, predict) && compute();
+    for (int i = 0; complete < DECODES && !bad; i++) {
+        bool ok = lull_hook_enter(&hook, 1, 1, i % 7 == 0, predict) && compute(i % 5 == 0);
         lull_hook_leave(&hook, ok);
+        if (product.op != MUL_MAT) {
+            puts("the head stays switched off");
+            bad = 1;
+        }
         ok ? complete++ : stopped++;
-        bad = check_samples();
+        bad |= check_samples();
     }
     atomic_store(&finished, 1);
     pthread_join(a, NULL);
