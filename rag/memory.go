@@ -113,8 +113,9 @@ func (m Memory) normal() (Memory, error) {
 	if m.Importance < 1 || m.Importance > 10 {
 		return bad("importance %d: want 1…10", m.Importance)
 	}
-	for what, name := range map[string]string{"owner": m.Owner, "speaker": m.Speaker, "scene": m.Scene} {
+	for i, name := range [...]string{m.Owner, m.Speaker, m.Scene} {
 		if len(name) > MaxName || !utf8.ValidString(name) {
+			what := [...]string{"owner", "speaker", "scene"}[i]
 			return bad("%s %.40q: want UTF-8 of %d bytes at most", what, name, MaxName)
 		}
 	}
@@ -222,5 +223,5 @@ func noWider(derived, source *Memory) bool {
 	return derived.Scope == source.Scope && inside()
 }
 
-// scale brings importance into [0, 1].
+// weight is the importance in [0, 1].
 func (m *Memory) weight() float64 { return float64(m.Importance-1) / 9 }

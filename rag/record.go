@@ -89,12 +89,11 @@ func (e *encoder) begin(k kind, fields int) {
 	e.uint(uint64(k))
 }
 
-func (e *encoder) uint(v uint64)     { _ = e.e.EncodeUint(v) }
-func (e *encoder) int(v int64)       { _ = e.e.EncodeInt(v) }
-func (e *encoder) text(s string)     { _ = e.e.EncodeString(s) }
-func (e *encoder) array(n int)       { _ = e.e.EncodeArrayLen(n) }
-func (e *encoder) bool(b bool)       { _ = e.e.EncodeBool(b) }
-func (e *encoder) float32(f float32) { _ = e.e.EncodeFloat32(f) }
+func (e *encoder) uint(v uint64) { _ = e.e.EncodeUint(v) }
+func (e *encoder) int(v int64)   { _ = e.e.EncodeInt(v) }
+func (e *encoder) text(s string) { _ = e.e.EncodeString(s) }
+func (e *encoder) array(n int)   { _ = e.e.EncodeArrayLen(n) }
+func (e *encoder) bool(b bool)   { _ = e.e.EncodeBool(b) }
 
 func (e *encoder) ids(ids []ID) {
 	e.array(len(ids))

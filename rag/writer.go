@@ -29,7 +29,7 @@ func (s *Store) writeLoop() {
 		case <-s.wake:
 		case <-retry.C:
 		}
-		if s.writeAll() != nil {
+		if s.writeAll() != nil || s.shorten() != nil {
 			retry.Reset(retryAfter)
 		}
 	}
@@ -48,6 +48,20 @@ func (s *Store) writeAllLocked() error {
 			return err
 		}
 	}
+}
+
+// shorten compacts a journal that has grown to hardLimit times its snapshot
+// although nobody granted time for it: it would make loading slow. Work does it
+// at a quarter of that.
+func (s *Store) shorten() error {
+	const hardLimit = 16
+	s.writeMu.Lock()
+	long := s.journal != nil && s.journal.overgrown(hardLimit)
+	s.writeMu.Unlock()
+	if !long {
+		return nil
+	}
+	return s.Compact()
 }
 
 // writeSome writes a small slice for whoever can't wait for the writer.
