@@ -28,9 +28,10 @@
 //
 // What the layers take is scored on the worker's thread and goes along in the
 // report. What they take undisturbed is timed once, when the model is opened
-// (20 tokens for each number of threads, a second or so), kept in the cache
-// folder beside what verifying costs, and timed again in menus, in the
-// background, and while no frames are shown.
+// (30 tokens for each number of threads, a second or two), and kept in the cache
+// folder beside what verifying costs. A third of a second at each further start
+// says whether it still holds; it is timed again in menus, in the background, and
+// while no frames are shown.
 //
 // # Guessing ahead
 //

@@ -83,24 +83,37 @@ func (cfg *Config) newSensing(ctx context.Context, target, draft llm.Model) (*se
 	if why == nil {
 		x.sensor, why = scheduler.NewSensor(device, info.Layers, draftLayers, stored)
 	}
-	if why == nil {
-		return x, nil
+	parts := recheck
+	if why != nil {
+		if !errors.Is(why, fs.ErrNotExist) {
+			cfg.note("measuring anew what layers take here: %v", why)
+		}
+		parts = everything
+		if x.sensor, err = scheduler.NewSensor(device, info.Layers, draftLayers, scheduler.Baselines{}); err != nil {
+			return nil, err
+		}
 	}
-	if !errors.Is(why, fs.ErrNotExist) {
-		cfg.note("measuring anew what layers take here: %v", why)
-	}
-	if x.sensor, err = scheduler.NewSensor(device, info.Layers, draftLayers, scheduler.Baselines{}); err != nil {
-		return nil, err
-	}
-	if err := cfg.sense(ctx, x.sensor, target, draft); err != nil {
+	if err := cfg.sense(ctx, x.sensor, target, draft, parts); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		cfg.note("the contention of memory is not known until a menu of the game: %v", err)
+		cfg.note("the contention of memory is not known well until a menu of the game: %v", err)
 	}
 	x.store()
 	return x, nil
 }
+
+// sensed is a stretch of tokens that are timed: after how many, and how many
+// layers run between two stops.
+type sensed struct{ past, stride, tokens int }
+
+// everything is what a device is measured by; recheck is what says whether that
+// still holds, a third of a second at each start: it may have been measured while
+// other programs ran, or on a colder device.
+var (
+	recheck    = []sensed{{0, 1, sensingTokens}}
+	everything = []sensed{{0, 1, sensingTokens}, {0, 0, sensingTokens}, {sensingPast, 1, sensingFar}}
+)
 
 // store keeps what was learned.
 func (x *sensing) store() {
@@ -162,7 +175,7 @@ func addSamples(s *scheduler.Sensor, w *llm.Work, past int, draft, calm bool) {
 }
 
 // sense times layers one by one, on a thread like the worker's.
-func (cfg *Config) sense(ctx context.Context, s *scheduler.Sensor, target, draft llm.Model) error {
+func (cfg *Config) sense(ctx context.Context, s *scheduler.Sensor, target, draft llm.Model, parts []sensed) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sensingLimit, fmt.Errorf("it took longer than %v", sensingLimit))
 	defer cancel()
 	done := make(chan error, 1)
@@ -175,9 +188,9 @@ func (cfg *Config) sense(ctx context.Context, s *scheduler.Sensor, target, draft
 			}
 		}
 		threads := measuredThreads(cfg.Spec.Threads)
-		err := senseModel(ctx, s, target, false, threads)
+		err := senseModel(ctx, s, target, false, threads, parts)
 		if draft != nil && err == nil {
-			err = senseModel(ctx, s, draft, true, threads)
+			err = senseModel(ctx, s, draft, true, threads, parts)
 		}
 		done <- err
 	}()
@@ -187,7 +200,8 @@ func (cfg *Config) sense(ctx context.Context, s *scheduler.Sensor, target, draft
 // senseModel decodes some tokens that stop at every layer, as many that don't,
 // which says what a stop takes, and some after a longer conversation, which says
 // what its cache takes.
-func senseModel(ctx context.Context, s *scheduler.Sensor, m llm.Model, draft bool, threads []int) error {
+func senseModel(ctx context.Context, s *scheduler.Sensor, m llm.Model, draft bool, threads []int,
+	parts []sensed) error {
 	seq, err := m.NewSequence()
 	if err != nil {
 		return err
@@ -215,13 +229,12 @@ func senseModel(ctx context.Context, s *scheduler.Sensor, m llm.Model, draft boo
 		return err
 	}
 	info := m.Info()
-	for _, part := range []struct{ past, stride, tokens int }{
-		{0, 1, sensingTokens}, {0, 0, sensingTokens}, {min(sensingPast, info.Context/2), 1, sensingFar},
-	} {
+	for _, part := range parts {
 		m.Gate().Publish(llm.Window{LayersPerStop: part.stride})
 		for _, n := range threads {
-			for err == nil && len(seq.Tokens()) < part.past {
-				err = batch(min(part.past-len(seq.Tokens()), info.MaxBatch), 0, false)
+			past := min(part.past, info.Context/2)
+			for err == nil && len(seq.Tokens()) < past {
+				err = batch(min(past-len(seq.Tokens()), info.MaxBatch), 0, false)
 			}
 			for i := 0; i < part.tokens && err == nil; i++ {
 				err = batch(1, n, true)

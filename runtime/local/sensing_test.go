@@ -46,7 +46,7 @@ func TestSenseContention(t *testing.T) {
 		llm.AdmitFunc) (llm.Model, error) {
 		return m, nil
 	}}
-	if err := cfg.sense(context.Background(), s, m, nil); err != nil {
+	if err := cfg.sense(context.Background(), s, m, nil, everything); err != nil {
 		t.Fatal(err)
 	}
 	if rows := s.Baselines().Rows; len(rows) != 2 || len(rows[0].Layers) != 13 || rows[0].PerToken < 1 {
