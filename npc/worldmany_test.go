@@ -594,7 +594,8 @@ func TestAttacksInWorlds(t *testing.T) {
 	plan := func(tok llm.Tokenizer, text string) Plan {
 		p, err := MakePlan(tok, PlanInput{Persona: ann(), Lore: []string{"The king is old"}, Summary: text,
 			History: []Entry{{Kind: EntryHeard, Speaker: "Player", Named: true, Text: text},
-				{Kind: EntryOwn, Text: text}, {Kind: EntryNote, Text: "You remember: " + text}, {Kind: EntryHeard, Speaker: "Odo", Text: text}},
+				{Kind: EntryOwn, Text: text}, {Kind: EntryNote, Text: "You remember: " + text},
+				{Kind: EntryHeard, Speaker: "Odo", Text: text}},
 			Notes:  []Note{{Key: text, Text: text}},
 			Budget: PlanBudget{Budget: Budget{Context: 8 << 20, Reply: 40}, Head: 1 << 20, Notes: 1 << 20}})
 		if err != nil {

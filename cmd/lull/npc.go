@@ -78,7 +78,8 @@ func (a *app) npcExplain(ctx context.Context, persona string, f explainFlags) er
 	cfg := local.Config{Spec: local.Spec{Steer: local.SteerNone}, Context: f.context}
 	if f.scripted {
 		cfg.OpenModel = func(_ context.Context, clock llm.Clock, admit llm.AdmitFunc) (llm.Model, error) {
-			return scripted.New(scripted.Config{Context: 4 * f.context, Clock: clock, Admit: admit}) // 4: its tokens are short
+			const shorter = 4 // as many of its tokens as of a real model's
+			return scripted.New(scripted.Config{Context: shorter * f.context, Clock: clock, Admit: admit})
 		}
 	}
 	run, err := a.open(ctx, cfg)

@@ -18,7 +18,8 @@ func TestNPCExplain(t *testing.T) {
 	if code != 0 || t.Failed() {
 		t.Errorf("exit code %d\n%s%s", code, &c.out, &c.err)
 	}
-	if code := c.run("npc", "explain", "innkeeper", "--scripted", "--say", "Hello", "--say", "And?", "--json"); code != 0 {
+	code = c.run("npc", "explain", "innkeeper", "--scripted", "--say", "Hello", "--say", "And?", "--json")
+	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, &c.err)
 	}
 	turns, _ := c.object()["turns"].([]any)

@@ -81,6 +81,7 @@ func TestRefused(t *testing.T) {
 		{`root ::= "a" )`, "unexpected"},
 		{"root ::= " + deep, "deeper than 32"},
 		{"root ::= \"\xff\"", "not valid UTF-8"},
+		{"root ::= \"\x00\"", "NUL"},
 		{"root ::= \"" + strings.Repeat("a", gbnf.MaxBytes) + "\"", "want at most"},
 		{"root ::= " + strings.Repeat(`("a"|"b") `, gbnf.MaxRules+1), "more than 4096 rules"},
 	}
@@ -220,6 +221,17 @@ func FuzzParse(f *testing.F) {
 			if _, ok := s.Next([]byte(forced)); !ok {
 				t.Fatalf("what is forced (%q) is refused", forced)
 			}
+		}
+		for at, first := s, 0; first < len(said); first++ {
+			begins := at.Begins()
+			next, ok := at.Next([]byte(said[first : first+1]))
+			if ok && !begins[said[first]] {
+				t.Fatalf("Begins refuses %q of %q, Next takes it", said[first], said)
+			}
+			if !ok {
+				break
+			}
+			at = next
 		}
 		// Byte by byte is the same as at once.
 		whole, ok := s.Next([]byte(said))

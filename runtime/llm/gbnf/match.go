@@ -211,3 +211,29 @@ func (g *Grammar) Match(text string) bool {
 	s, ok := g.Start().Next([]byte(text))
 	return ok && s.Complete()
 }
+
+// Begins tells for each byte whether some text that may follow begins with it:
+// a sieve for whoever looks through a vocabulary, most of which it drops
+// without a call of Next. Where it says true, Next may still refuse.
+func (s *State) Begins() (first [256]bool) {
+	if s.n > 0 {
+		for b := 0x80; b < 0xC0; b++ {
+			first[b] = true
+		}
+		return first
+	}
+	for _, top := range s.stacks {
+		if top == nil {
+			continue
+		}
+		it := &top.seq[top.at]
+		for b := range utf8.RuneSelf {
+			first[b] = first[b] || it.has(rune(b))
+		}
+		beyond := it.negate || slices.ContainsFunc(it.ranges, func(x span) bool { return x.hi >= utf8.RuneSelf })
+		for b := 0xC2; b < 0xF5 && beyond; b++ {
+			first[b] = true
+		}
+	}
+	return first
+}

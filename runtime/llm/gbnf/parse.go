@@ -44,8 +44,9 @@ func Parse(text string) (*Grammar, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("%w: %d bytes: want at most %d", ErrGrammar, len(text), MaxBytes)
 	}
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("%w: the text is not valid UTF-8", ErrGrammar)
+	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+		return nil, fmt.Errorf("%w: the text is not valid UTF-8, or has a NUL, where libraries in C stop reading",
+			ErrGrammar)
 	}
 	p := &parser{text: text, g: &Grammar{root: -1}, byName: map[string]int32{}}
 	if err := p.all(); err != nil {
