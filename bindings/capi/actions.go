@@ -67,7 +67,8 @@ func npcAddParameter(id C.lull_npc_id, action C.lullgo_const_char, bytes C.int32
 		return answer(w, err)
 	}
 	if c.kind < 0 || c.kind > C.LULL_PARAMETER_TARGET {
-		return answer(w, world.Errorf(world.InvalidArgument, "kind is %d: want one of enum lull_parameter_kind", c.kind))
+		return answer(w, world.Errorf(world.InvalidArgument,
+			"kind is %d: want one of enum lull_parameter_kind", c.kind))
 	}
 	p := npc.Param{Kind: npc.ParamKind(c.kind), Min: float64(c.min), Max: float64(c.max), Decimals: int(c.decimals),
 		MaxRunes: int(c.characters_max)}
@@ -124,7 +125,8 @@ func argument(w *world.World, reply C.uint64_t, index C.int32_t) (npc.Arg, error
 		return npc.Arg{}, err
 	}
 	if index < 0 || int(index) >= len(a.Args) {
-		return npc.Arg{}, world.Errorf(world.InvalidArgument, "index is %d: the action has %d values", index, len(a.Args))
+		return npc.Arg{}, world.Errorf(world.InvalidArgument, "index is %d: the action has %d values",
+			index, len(a.Args))
 	}
 	return a.Args[index], nil
 }

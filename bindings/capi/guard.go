@@ -4,7 +4,7 @@ package main
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -I${SRCDIR}/../include
-#cgo linux LDFLAGS: -Wl,--wrap=sigaction
+#cgo linux LDFLAGS: -Wl,--wrap=sigaction -ldl
 #include "lull.h"
 #include "signals.h"
 #include "wait.h"

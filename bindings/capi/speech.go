@@ -179,7 +179,8 @@ func npcLine(id C.lull_npc_id, index C.int32_t, kind *C.int32_t, buffer *C.char,
 	return answer(w, textOut(line.Text, buffer, capacity, length))
 }
 
-func npcLineSpeaker(id C.lull_npc_id, index C.int32_t, buffer *C.char, capacity C.int32_t, length *C.int32_t) C.int32_t {
+func npcLineSpeaker(id C.lull_npc_id, index C.int32_t, buffer *C.char, capacity C.int32_t,
+	length *C.int32_t) C.int32_t {
 	w, n, err := world.EnterNPC(npcID(id))
 	if err != nil {
 		return refuse(err)

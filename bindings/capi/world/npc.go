@@ -133,7 +133,7 @@ func (w *World) ready() (*npc.World, error) {
 	if w.talk != nil {
 		return w.talk, nil
 	}
-	if w.loadErr != nil && w.state == Failed {
+	if w.state == Failed && w.loadErr != nil {
 		return nil, Errorf(NotReady, "the world has no model: %v", w.loadErr)
 	}
 	return nil, Errorf(NotReady, "the model is not loaded yet: wait for LULL_EVENT_WORLD_READY")

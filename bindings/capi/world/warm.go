@@ -51,7 +51,8 @@ func (w *World) read(spec npc.AgentSpec) (err error) {
 	r := w.Runtime()
 	plan, err := npc.MakePlan(r.Model, npc.PlanInput{
 		Persona: spec.Persona, Lore: w.def.Lore, Rules: w.def.Rules,
-		History: []npc.Entry{{Kind: npc.EntryHeard, Speaker: w.def.Player, Text: "?"}}, // only what stands before is used
+		// Any line will do: only what stands before it is used.
+		History: []npc.Entry{{Kind: npc.EntryHeard, Speaker: w.def.Player, Text: "?"}},
 		Budget:  npc.DefaultPlanBudget(r.Model.Info(), spec.Persona),
 	})
 	if err != nil {

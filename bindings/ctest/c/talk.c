@@ -9,7 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(_WIN32)
+#include <windows.h>
+#else
 #include <time.h>
+#endif
 
 #define FRAME_NS 16666667
 #define FRAMES_MAX 6000
@@ -32,13 +37,16 @@ static void check(int32_t result, lull_world_id world, const char *what) {
 
 static void wait_until(int64_t instant_ns) {
     int64_t rest = instant_ns - lull_time_ns();
-    struct timespec t;
-    if (rest <= 0) {
-        return;
+    if (rest > 0) {
+#if defined(_WIN32)
+        Sleep((DWORD)(rest / 1000000));
+#else
+        struct timespec t;
+        t.tv_sec = (time_t)(rest / 1000000000);
+        t.tv_nsec = (long)(rest % 1000000000);
+        nanosleep(&t, NULL);
+#endif
     }
-    t.tv_sec = (time_t)(rest / 1000000000);
-    t.tv_nsec = (long)(rest % 1000000000);
-    nanosleep(&t, NULL);
 }
 
 /* One frame. Returns how many events it copied. */
