@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -20,22 +21,21 @@ func TestRememberWaitsForNobody(t *testing.T) {
 	s := openStore(t, cfg)
 	remember(t, s, own("before the hang"))
 	must(t, s.Flush())
-	release, hung := make(chan struct{}), make(chan struct{}, 100)
-	d.set(func(string, string) error {
-		hung <- struct{}{}
-		<-release
-		return nil
-	})
-	e.fail = func(string) error {
-		hung <- struct{}{}
-		<-release
-		return nil
+	release := make(chan struct{})
+	hang := func() (hung chan struct{}, wait func()) {
+		hung = make(chan struct{})
+		var once sync.Once
+		return hung, func() { once.Do(func() { close(hung) }); <-release }
 	}
+	diskHung, waitDisk := hang()
+	embedderHung, waitEmbedder := hang()
+	d.set(func(string, string) error { waitDisk(); return nil })
+	e.fail = func(string) error { waitEmbedder(); return nil }
 	worked := make(chan Done)
 	go func() { worked <- s.Work(time.Hour) }()
 	remember(t, s, own("line 0"))
-	<-hung
-	<-hung // the writer and the embedder
+	<-diskHung
+	<-embedderHung
 	for i := range 200 {
 		id := remember(t, s, own(fmt.Sprintf("line %d of the ballad", i+1)))
 		found := recall(t, s, Query{Knower: mara, Text: fmt.Sprint(i + 1), LexicalOnly: true})

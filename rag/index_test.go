@@ -65,13 +65,13 @@ func quantised(t testing.TB, x []float32) vector {
 // more are the same.
 func TestQuantised(t *testing.T) {
 	r := rand64(1)
-	vectors := clustered(r, 5000, 384)
+	vectors := clustered(r, 2000, 384)
 	f := newFlat(384)
 	for _, x := range vectors {
 		must(t, f.add(quantised(t, x)))
 	}
 	same := 0
-	const queries, k = 60, 10
+	const queries, k = 40, 10
 	for range queries {
 		q := gaussian(r, vectors[r.IntN(len(vectors))], 384, 0.5)
 		hits, err := f.search(quantised(t, q), k, nil)

@@ -278,11 +278,15 @@ func (f *front) cites(m *Memory) error {
 	return nil
 }
 
-// push queues a change under front.mu.
+// push queues a change under front.mu. A save takes the position of the last
+// change: it is not written into the journal, so a position of its own could be
+// acknowledged and, after a crash, given to a memory.
 func (s *Store) push(o *op) {
 	f := &s.front
-	o.seq, o.stamp = f.next, s.cfg.Clock()
-	f.next++
+	if o.kind != kindSave {
+		f.next++
+	}
+	o.seq, o.stamp = f.next-1, s.cfg.Clock()
 	f.inbox = append(f.inbox, o)
 	f.backlog++
 }

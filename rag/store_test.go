@@ -583,3 +583,18 @@ func TestReadYourWrite(t *testing.T) {
 		interleave(t, rand64(seed))
 	}
 }
+
+// A save has no position of its own: one that was acknowledged for it must not be
+// given to a memory after a crash.
+func TestSaveTakesNoPosition(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, DefaultConfig(filepath.Join(dir, "store")))
+	a := remember(t, s, own("before the save"))
+	must(t, s.SaveNow(filepath.Join(dir, "slot")))
+	if got := s.Stats().Durable; got != uint64(a) {
+		t.Errorf("acknowledged %d, the last memory is %d", got, a)
+	}
+	if b := remember(t, s, own("after the save")); b != a+1 {
+		t.Errorf("ids %d and %d", a, b)
+	}
+}
