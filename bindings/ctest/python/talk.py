@@ -10,7 +10,7 @@ import time
 FRAME = 16666667
 SCALARS = {
     "char": c.c_char, "uint16_t": c.c_uint16, "int32_t": c.c_int32, "uint32_t": c.c_uint32,
-    "float": c.c_float, "int64_t": c.c_int64, "uint64_t": c.c_uint64,
+    "float": c.c_float, "double": c.c_double, "int64_t": c.c_int64, "uint64_t": c.c_uint64,
 }
 
 
