@@ -228,12 +228,12 @@ func (m *planner) fresh(n Note) bool {
 	})
 }
 
-// fit drops the oldest exchanges until the rest is short enough.
+// fit drops the oldest exchanges until the rest is short enough, and of the last
+// exchange the oldest lines, since a character may hear many without answering.
 func (m *planner) fit(head []promptTurn, limit int) error {
-	history := withNotes(m.in.History, m.plan.Notes)
 	full := 0
 	for dropped := 0; ; {
-		turns, first := m.turns(history[dropped:])
+		turns, first := m.turns(withNotes(m.in.History[dropped:], m.plan.Notes))
 		retokenised := dropForeignTokens(m.tok, turns)
 		out, err := layOut(m.tok, head, turns)
 		if err != nil {
@@ -242,9 +242,13 @@ func (m *planner) fit(head []promptTurn, limit int) error {
 		full = max(full, len(out.Tokens))
 		if len(out.Tokens) <= limit {
 			out.Retokenised, out.DroppedTurns, out.DroppedTokens = retokenised, dropped, full-len(out.Tokens)
-			m.plan.Prompt, m.plan.Dropped = out, min(dropped, len(m.in.History))
+			m.plan.Prompt, m.plan.Dropped = out, dropped
 			m.plan.Full = float64(len(out.Tokens)-out.Keep) / float64(max(1, limit-out.Keep))
 			return nil
+		}
+		if left := len(m.in.History) - dropped; len(out.Cuts) == 1 && left > 1 {
+			dropped += max(1, left/4)
+			continue
 		}
 		if len(out.Cuts) == 1 {
 			return fmt.Errorf("%w: the rules of the world, %s and what was said last take %d tokens without any "+

@@ -76,7 +76,9 @@ func (w *World) schedule(now int64) {
 		if best != nil && w.urgent(best) {
 			limit++
 		}
-		if best == nil || len(w.active) >= min(limit, maxActive) {
+		// Turns that were abandoned while they were prepared may fill the
+		// queue: the game thread never waits for it.
+		if best == nil || len(w.active) >= min(limit, maxActive) || len(w.jobs) == cap(w.jobs) {
 			return
 		}
 		w.waiting = slices.DeleteFunc(w.waiting, func(t *turn) bool { return t == best })
@@ -249,14 +251,12 @@ func (w *World) conserve(t *turn, e *llm.Event, text, tail string, now int64) {
 		own.Text = raw
 		own.Tokens = tokensOf(w.cfg.Model, raw, t.resumed, e.Reply, t.record.goOn)
 	}
-	a.entries = slices.Insert(a.entries, min(t.mark, len(a.entries)), own)
-	at := min(t.mark, len(a.entries)-1)
+	at := t.place()
+	a.entries = slices.Insert(a.entries, at, own)
 	if t.abandoned {
 		a.broken = &broken{raw: own.Text, tokens: own.Tokens, at: at}
 	}
-	if over := len(a.entries) - maxEntries; over > 0 {
-		a.drop(over)
-	}
+	a.drop(max(0, len(a.entries)-maxEntries))
 	named := len(a.scene.members) > 1
 	text = strings.TrimSpace(text[min(t.before, len(text)):]) + tail
 	a.scene.hears(Entry{Kind: EntryHeard, Speaker: a.persona.Name, Text: text, Named: named}, a)

@@ -49,7 +49,10 @@ func (w *World) prepare(j *job) {
 		}
 	}
 	j.plan, j.err = MakePlan(w.cfg.Model, j.in)
-	w.done <- j // has room for all jobs there can be
+	select {
+	case w.done <- j:
+	case <-w.quit:
+	}
 }
 
 // write is the goroutine that prepares.
@@ -71,7 +74,7 @@ func (w *World) begin(t *turn, now int64) {
 	in := PlanInput{Persona: a.persona, Lore: w.cfg.Lore, Rules: w.cfg.Rules, Summary: a.summary,
 		History: slices.Clone(a.entries), Budget: DefaultPlanBudget(w.info, a.persona)}
 	j := &job{turn: t}
-	t.mark = len(a.entries)
+	t.base, t.mark = a.dropped, a.dropped+len(a.entries)
 	switch t.kind {
 	case turnReply, turnCue:
 		in.Notes = a.notes(w.facts, now)
@@ -93,7 +96,7 @@ func (w *World) begin(t *turn, now int64) {
 	}
 	j.in = in
 	t.job = j
-	w.jobs <- j // has room: see maxActive
+	w.jobs <- j // has room: see schedule
 }
 
 // notes is what a character should know now, the newest first.
@@ -168,15 +171,16 @@ func (w *World) prepared(j *job, now int64) {
 // the prompt, and drops what no prompt holds any more.
 func (w *World) settleNotes(t *turn, p Plan) {
 	a := t.agent
-	added := len(p.Notes)
-	a.entries = append(withNotes(a.entries[:t.mark:t.mark], p.Notes), a.entries[t.mark:]...)
-	t.mark += added
-	drop := max(p.Dropped, len(a.entries)-maxEntries)
-	if drop > 0 {
-		a.drop(drop)
-		t.mark -= drop
-	}
+	since := a.dropped - t.base // what came meanwhile may have pushed some out
+	a.drop(max(0, min(p.Dropped-since, t.place())))
+	at := t.place()
+	a.entries = append(withNotes(a.entries[:at:at], p.Notes), a.entries[at:]...)
+	t.mark += len(p.Notes)
+	a.drop(max(0, len(a.entries)-maxEntries))
 }
+
+// place is where among the entries the reply belongs.
+func (t *turn) place() int { return max(0, min(t.mark-t.agent.dropped, len(t.agent.entries))) }
 
 // submit makes the request of a turn that is prepared. Where the engine has no
 // place now, the next Poll tries again.
@@ -227,7 +231,7 @@ func (w *World) startSpeech(t *turn) {
 	cfg.Enough = func(sentence string) bool { return w.enough(t, sentence) }
 	b := a.broken
 	if t.kind == turnResume && b != nil { // it comes back as a whole
-		t.resumed, t.mark, a.broken = b.raw, b.at, nil
+		t.resumed, t.mark, a.broken = b.raw, a.dropped+b.at, nil
 		a.entries = slices.Delete(a.entries, b.at, b.at+1)
 	}
 	cfg.Before = a.saidBefore()

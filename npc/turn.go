@@ -62,7 +62,8 @@ type turn struct {
 
 	abandoned bool   // somebody ended it, not what it said
 	lost      bool   // it belongs to a past that is no more: nothing of it is kept
-	mark      int    // of the agent's entries, where the reply belongs
+	mark      int    // where the reply belongs: entries before it, those dropped since the beginning included
+	base      int    // agent.dropped when the prompt was begun
 	resumed   string // what the model said before the interruption
 	before    int    // bytes of what was spoken then
 	record    *Explanation

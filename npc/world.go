@@ -143,6 +143,7 @@ type agent struct {
 	broken   *broken
 	records  []*Explanation // of the last turns
 	removed  bool
+	dropped  int // entries so far
 }
 
 // broken is a reply that was interrupted.
@@ -336,14 +337,14 @@ func (s *scene) hears(e Entry, speaker *agent) {
 
 func (a *agent) add(e Entry) {
 	a.entries = append(a.entries, e)
-	if over := len(a.entries) - maxEntries; over > 0 {
-		a.drop(over)
-	}
+	a.drop(max(0, len(a.entries)-maxEntries))
 }
 
-// drop forgets the oldest entries.
+// drop forgets the oldest entries. The place of a reply under way moves with
+// them.
 func (a *agent) drop(n int) {
 	a.entries = slices.Delete(a.entries, 0, n)
+	a.dropped += n
 	if a.broken != nil {
 		if a.broken.at -= n; a.broken.at < 0 {
 			a.broken = nil

@@ -507,6 +507,23 @@ func TestWorldErrors(t *testing.T) {
 	}
 }
 
+// Who prepares prompts may be slow: the game thread goes on all the same.
+func TestSlowPreparation(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+		lines := strings.Split(c.Last(llm.User), "\n")
+		return "I heard " + lines[len(lines)-1]
+	}}, WorldConfig{})
+	s.add("ann", person("Ann"))
+	for i := range 10 * maxActive { // nothing is prepared meanwhile
+		s.say("ann", fmt.Sprintf("line %d", i))
+		s.poll()
+	}
+	s.frames(100)
+	if last := s.events[len(s.events)-1]; last.Kind != EventDone || last.Text != "I heard line 639" {
+		t.Errorf("last event %+v", last)
+	}
+}
+
 // With its own goroutine and a worker, as in a game; for the race detector.
 func TestWorldWithWorker(t *testing.T) {
 	model, err := scripted.New(scripted.Config{Script: scripted.Echo})

@@ -28,6 +28,14 @@
 // of 40 tokens is 3 + 39 = 42 steps. Cancel stops whichever step is running
 // within one node of the graph, and the ledger says what the cache still holds.
 //
+// # What need not be computed
+//
+// A prompt begins with a head that other owners' prompts begin with too
+// (Request.Head): it is copied from their sequences, or loaded from a HeadStore
+// after a restart. A reply within a grammar (Sampling.Grammar) has stretches that
+// leave no choice: they are appended and computed in one batch. For a call such as
+// {"do":"give","item":"sword"} the model chooses two or three tokens of a dozen.
+//
 // # What is out of scope
 //
 // Which window to publish, how many threads, how large a chunk: that is the
