@@ -14,8 +14,6 @@ import (
 	"github.com/lull-npc/lull/runtime/scripted"
 )
 
-func init() { commands = append(commands, newNPCCommand) }
-
 func newNPCCommand(a *app) *cobra.Command {
 	return newGroup("npc", "Look into what characters say, and why", `
 A PERSONA is a shipped one by name, or a YAML file of your own.`, `

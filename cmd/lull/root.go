@@ -28,6 +28,7 @@ var commands = []func(*app) *cobra.Command{
 	newFramesCommand,
 	newHarnessCommand,
 	newMemoryCommand,
+	newNPCCommand,
 	newQuantCheckCommand,
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -101,6 +102,9 @@ type Model struct {
 	sequences []*sequence // by id; nil is free
 	rows      []int32     // row of the last decode's logits → index in its batch
 	closed    atomic.Bool
+
+	pieceOnce sync.Once
+	pieces    [][]byte // of the vocabulary, for grammars; asked for once
 }
 
 // NewGate makes a gate that several models can share.

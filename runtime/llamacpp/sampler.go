@@ -7,6 +7,7 @@ import (
 	"github.com/hybridgroup/yzma/pkg/llama"
 
 	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/llm/gbnf"
 )
 
 // sampler implements llm.Sampler. Greedy sampling without penalties reads the
@@ -14,6 +15,9 @@ import (
 type sampler struct {
 	model *Model
 	chain llama.Sampler // 0 is greedy
+
+	grammar *gbnf.State // what may follow; nil: anything
+	dead    bool        // something else followed
 }
 
 // NewSampler implements llm.Model.
@@ -25,8 +29,12 @@ func (m *Model) NewSampler(s llm.Sampling) (llm.Sampler, error) {
 		return nil, err
 	}
 	penalty := s.RepeatPenalty != 0 && s.RepeatPenalty != 1
+	grammar, err := startGrammar(s.Grammar)
+	if err != nil {
+		return nil, err
+	}
 	if s.Temperature == 0 && !penalty {
-		return &sampler{model: m}, nil
+		return &sampler{model: m, grammar: grammar}, nil
 	}
 	chain := llama.SamplerChainInit(llama.SamplerChainDefaultParams())
 	add := func(x llama.Sampler) { llama.SamplerChainAdd(chain, x) }
@@ -39,7 +47,7 @@ func (m *Model) NewSampler(s llm.Sampling) (llm.Sampler, error) {
 	}
 	if s.Temperature == 0 {
 		add(llama.SamplerInitGreedy())
-		return &sampler{m, chain}, nil
+		return &sampler{model: m, chain: chain, grammar: grammar}, nil
 	}
 	if s.TopK > 0 {
 		add(llama.SamplerInitTopK(int32(s.TopK)))
@@ -52,7 +60,7 @@ func (m *Model) NewSampler(s llm.Sampling) (llm.Sampler, error) {
 	}
 	add(llama.SamplerInitTempExt(s.Temperature, 0, 1))
 	add(llama.SamplerInitDist(s.Seed))
-	return &sampler{m, chain}, nil
+	return &sampler{model: m, chain: chain, grammar: grammar}, nil
 }
 
 func checkSampling(s llm.Sampling) error {
@@ -86,6 +94,15 @@ func (s *sampler) Sample(row int) (llm.Token, error) {
 	if row < 0 || row >= len(m.rows) {
 		return 0, fmt.Errorf("llamacpp: logits row %d, the last batch has %d: %w", row, len(m.rows), llm.ErrBatch)
 	}
+	if s.grammar != nil {
+		return s.constrained(row)
+	}
+	return s.free(row)
+}
+
+// free chooses and accepts without a grammar.
+func (s *sampler) free(row int) (llm.Token, error) {
+	m := s.model
 	if s.chain == 0 {
 		logits, err := m.Logits(row)
 		if err != nil {
@@ -131,10 +148,11 @@ func (s *sampler) Accept(t llm.Token) {
 	if s.chain != 0 {
 		llama.SamplerAccept(s.chain, llama.Token(t))
 	}
+	s.follow(t)
 }
 
 func (s *sampler) Clone() llm.Sampler {
-	c := &sampler{model: s.model}
+	c := &sampler{model: s.model, grammar: s.grammar, dead: s.dead}
 	if s.chain != 0 {
 		c.chain = llama.SamplerClone(s.chain)
 	}

@@ -25,6 +25,10 @@ type Config struct {
 	MaxBatch     int    // tokens in one batch; default 256
 	MaxQueue     int    // requests waiting; default 64
 
+	// Heads keeps what was computed of the beginnings that prompts share (lore,
+	// persona sheets) over a restart of the game; nil keeps none.
+	Heads llm.HeadStore
+
 	// Speculate says what may guess tokens ahead, where Spec.Speculation lets
 	// it: by default all there is, as far as it pays on this device.
 	Speculate speculative.Mode
@@ -177,7 +181,7 @@ func (cfg *Config) onThread() func() error {
 // start makes engine, controller and worker around a loaded model.
 func start(model llm.Model, guess *guessing, sense *sensing, cfg Config) (*Runtime, error) {
 	engine, err := llm.NewEngine(model, llm.EngineConfig{MaxQueue: cfg.MaxQueue, Clock: cfg.Clock,
-		Speculator: guess.speculator()})
+		Heads: cfg.Heads, Speculator: guess.speculator()})
 	if err != nil {
 		return nil, err
 	}
