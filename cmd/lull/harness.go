@@ -197,7 +197,8 @@ func (f *harnessFlags) chosen(o *harness.Options) error {
 	}
 	tuned := slices.ContainsFunc(o.Policies, func(p harness.Policy) bool { return p.Tuned })
 	if !tuned && (f.without != "" || o.Tuning.Preset != scheduler.Balanced) {
-		return usagef("--without and --preset are for lull, sereno and their variants, and --policy %s has none", f.policies)
+		return usagef("--without and --preset are for lull, sereno and their variants, and --policy %s has none",
+			f.policies)
 	}
 	return nil
 }

@@ -137,23 +137,7 @@ func TestRealMixtures(t *testing.T) {
 		}
 		begin := make(chan struct{})
 		end := torment(seed, target, draft, begin, func() { tb.engine.Cancel(id) })
-		for waits := true; tb.engine.HasWork(); {
-			if waits && (!calm || tb.spec.Stats().Sources[speculative.FromModel].Judged > 0) {
-				waits = false
-				close(begin)
-			}
-			g := llm.Grant{NoDraftModel: !waits && random.IntN(6) == 0}
-			if !waits && random.IntN(5) == 0 {
-				g.VerifyWidth = 1 + random.IntN(8)
-			}
-			w, err := tb.engine.Step(g)
-			if err != nil {
-				t.Fatalf("case %d: %v", seed, err)
-			}
-			if w.Stage == llm.Draft && w.Stopped {
-				stopped++
-			}
-		}
+		stopped += tb.playRandomly(t, random, calm, begin)
 		end()
 		got := endings(tb.engine.Poll(nil))[id]
 		add(&total, tb.spec.Stats())
@@ -264,4 +248,29 @@ func allocations() map[string]int64 {
 		}
 	}
 	return out
+}
+
+// playRandomly steps until the engine has nothing to do, with random grants, and
+// returns how many drafts were preempted. A calm case first lets the draft model
+// have its say; begin is closed when the torment may start.
+func (tb *table) playRandomly(t *testing.T, random *rand.Rand, calm bool, begin chan<- struct{}) (stopped int) {
+	t.Helper()
+	for waits := true; tb.engine.HasWork(); {
+		if waits && (!calm || tb.spec.Stats().Sources[speculative.FromModel].Judged > 0) {
+			waits = false
+			close(begin)
+		}
+		g := llm.Grant{NoDraftModel: !waits && random.IntN(6) == 0}
+		if !waits && random.IntN(5) == 0 {
+			g.VerifyWidth = 1 + random.IntN(8)
+		}
+		w, err := tb.engine.Step(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Stage == llm.Draft && w.Stopped {
+			stopped++
+		}
+	}
+	return stopped
 }
