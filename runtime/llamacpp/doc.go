@@ -23,7 +23,7 @@
 // 2 ms of 10 for 49,152 words over 576 dimensions. No window of a 120 Hz game
 // holds it, and nothing stops it. So the graph halts at the head's input, and the
 // hook (head_c.c) computes the product in slices of the same weight, as many as
-// it has times the bytes of a layer: each one is admitted like a layer, and a
+// it is times as large as a layer: each one is admitted like a layer, and a
 // stop between two of them is a stop of the batch. They write into llama.cpp's
 // own tensor, whose node is switched off for that time, so sampling and the order
 // of rows are as ever. The first head of each number of rows is computed whole as

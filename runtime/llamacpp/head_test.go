@@ -288,7 +288,7 @@ func TestStopsBetweenSlices(t *testing.T) {
 }
 
 func TestHeadSlices(t *testing.T) {
-	const mb = 1 << 20
+	const million = 1_000_000
 	for _, c := range []struct {
 		name        string
 		rows        int64
@@ -298,13 +298,13 @@ func TestHeadSlices(t *testing.T) {
 		count       int
 		each        int64
 	}{
-		{"SmolLM2-135M, tied", 49152, 30 * mb, 90 * mb, 30, true, 15, 3328},
-		{"a head of its own", 49152, 30 * mb, 120 * mb, 30, false, 15, 3328},
-		{"a head as long as half a layer", 1000, mb, 61 * mb, 30, true, 1, 1024},
-		{"a head that is nearly everything", 262144, 170 * mb, 180 * mb, 18, true, 48, 5504},
-		{"the vocabulary's end is a short slice", 1000, 30 * mb, 330 * mb, 100, true, 8, 128},
-		{"no layers", 1000, mb, 2 * mb, 0, true, 1, 1000},
-		{"nothing beside the head", 1000, mb, mb, 4, true, 1, 1000},
+		{"SmolLM2-135M, tied", 49152, 28_311_552, 134_515_008, 30, true, 8, 6144},
+		{"a head of its own", 49152, 30 * million, 120 * million, 30, false, 15, 3328},
+		{"a head as long as half a layer", 1000, million, 61 * million, 30, true, 1, 1024},
+		{"a head that is nearly everything", 262144, 170 * million, 180 * million, 18, true, 48, 5504},
+		{"the vocabulary's end is a short slice", 1000, 30 * million, 330 * million, 100, true, 8, 128},
+		{"no layers", 1000, million, 2 * million, 0, true, 1, 1000},
+		{"nothing beside the head", 1000, million, million, 4, true, 1, 1000},
 	} {
 		count, each := headSlices(c.rows, c.head, c.model, c.layers, c.tied)
 		if count != c.count || each != c.each {
