@@ -140,25 +140,22 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestClientsReal has each say one sentence with the real model. They say the
-// same, since they choose the most probable words.
+// TestClientsReal has each say one sentence with the real model; which one
+// depends on how the frames cut its batches. Beside a loaded machine a reply takes
+// half a minute at the lowest priority, so all but one wait for a soak.
 func TestClientsReal(t *testing.T) {
 	testassets.Locate(t)
-	said := ""
-	for _, c := range clients {
+	for i, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
+			if i > 0 && !soak() {
+				t.Skip("one client is enough here: set LULL_SOAK=1 for all")
+			}
 			got := talk(t, c, "real", "What do you sell?")
 			line, reply, ok := strings.Cut(got, "\nnpc: ")
 			if !ok || line != "player: What do you sell?" || len(strings.TrimSpace(reply)) < 10 {
 				t.Fatalf("no reply: %q", got)
 			}
-			if said == "" {
-				said = got
-				t.Log(got)
-			}
-			if got != said {
-				t.Errorf("it said %q, another client %q", got, said)
-			}
+			t.Log(got)
 		})
 	}
 }
