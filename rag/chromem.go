@@ -50,16 +50,11 @@ func (x *chromemIndex) search(query vector, k int, by adjust) ([]hit, error) {
 		return nil, nil
 	}
 	ask := min(k, x.count)
+	if by.most != 0 {
+		ask = x.count
+	}
 	for i := range x.count {
-		if by == nil {
-			break
-		}
-		bonus, ok := by(uint32(i))
-		if bonus != 0 {
-			ask = x.count
-			break
-		}
-		if !ok {
+		if _, ok := by.look(uint32(i)); !ok {
 			ask = min(ask+1, x.count)
 		}
 	}
@@ -73,15 +68,9 @@ func (x *chromemIndex) search(query vector, k int, by adjust) ([]hit, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rag: chromem-go returned the id %q", r.ID)
 		}
-		h := hit{uint32(entry), float64(r.Similarity)}
-		if by != nil {
-			bonus, ok := by(h.entry)
-			if !ok {
-				continue
-			}
-			h.score += bonus
+		if bonus, ok := by.look(uint32(entry)); ok {
+			hits = append(hits, hit{uint32(entry), float64(r.Similarity) + bonus})
 		}
-		hits = append(hits, h)
 	}
 	slices.SortFunc(hits, byScore)
 	return hits[:min(k, len(hits))], nil

@@ -74,22 +74,18 @@ func (f *flat) search(query vector, k int, by adjust) ([]hit, error) {
 	for i := range f.vectors {
 		raw := int64(dot(words, f.lanes[i*f.stride:(i+1)*f.stride])) + offset - laneZero*int64(f.sums[i])
 		score := float64(raw) * float64(f.factors[i]) * factor
-		if by != nil {
-			bonus, ok := by(uint32(i))
-			if !ok {
-				continue
-			}
-			score += bonus
+		if !best.wants(score + by.most) {
+			continue
 		}
-		best.add(hit{uint32(i), score})
+		if bonus, ok := by.look(uint32(i)); ok {
+			best.add(hit{uint32(i), score + bonus})
+		}
 	}
 	hits := best.sorted()
 	for i, h := range hits {
 		hits[i].score = f.vectors[h.entry].cosine(query)
-		if by != nil {
-			bonus, _ := by(h.entry)
-			hits[i].score += bonus
-		}
+		bonus, _ := by.look(h.entry)
+		hits[i].score += bonus
 	}
 	slices.SortFunc(hits, byScore)
 	return hits[:min(k, len(hits))], nil
@@ -134,8 +130,11 @@ type top struct {
 	full  bool
 }
 
+// wants reports whether a hit of a score may be kept.
+func (t *top) wants(score float64) bool { return !t.full || score >= t.least }
+
 func (t *top) add(h hit) {
-	if t.full && h.score < t.least {
+	if !t.wants(h.score) {
 		return
 	}
 	if t.hits == nil {

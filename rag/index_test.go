@@ -74,7 +74,7 @@ func TestQuantised(t *testing.T) {
 	const queries, k = 40, 10
 	for range queries {
 		q := gaussian(r, vectors[r.IntN(len(vectors))], 384, 0.5)
-		hits, err := f.search(quantised(t, q), k, nil)
+		hits, err := f.search(quantised(t, q), k, adjust{})
 		must(t, err)
 		want := exact(vectors, q, k)
 		for _, h := range hits {
@@ -117,10 +117,10 @@ func TestIndexesAgree(t *testing.T) {
 		}
 		leave := rapid.IntRange(2, 5).Draw(t, "leave out each")
 		bonus := rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "bonus")
-		by := func(e uint32) (float64, bool) { return bonus * float64(e%2), int(e)%leave != 0 }
+		by := adjust{bonus, func(e uint32) (float64, bool) { return bonus * float64(e%2), int(e)%leave != 0 }}
 		var want []hit
 		for i, v := range all {
-			if b, ok := by(uint32(i)); ok {
+			if b, ok := by.look(uint32(i)); ok {
 				want = append(want, hit{uint32(i), v.cosine(q) + b})
 			}
 		}
@@ -144,7 +144,7 @@ func TestIndexWithoutVectorsFindsNothing(t *testing.T) {
 	c, err := newChromem()
 	must(t, err)
 	for _, x := range []index{c, newFlat(3)} {
-		if hits, err := x.search(quantised(t, []float32{1, 0, 0}), 5, nil); err != nil || len(hits) != 0 {
+		if hits, err := x.search(quantised(t, []float32{1, 0, 0}), 5, adjust{}); err != nil || len(hits) != 0 {
 			t.Errorf("%T: %v, %v", x, hits, err)
 		}
 	}
@@ -206,7 +206,7 @@ func BenchmarkIndex(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := x.search(q, 100, nil); err != nil {
+					if _, err := x.search(q, 100, adjust{}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -301,15 +301,15 @@ func (s *state) lexical(q *Query, shelves []*shelf, depth int) []ranked {
 		idf[i] = c.idf(n)
 	}
 	var out []ranked
-	var scores []float64
 	for _, sh := range shelves {
-		scores = append(scores[:0], make([]float64, len(sh.items))...)
+		s.scores = append(s.scores[:0], make([]float64, len(sh.items))...)
+		scores := s.scores
 		for i, t := range terms {
 			sh.lex.score(scores, t, idf[i], c, s.cfg.K1, s.cfg.B)
 		}
 		keep := top{keep: depth}
 		for n, score := range scores {
-			if score > 0 && q.counts(sh.items[n]) {
+			if score > 0 && keep.wants(score) && q.counts(sh.items[n]) {
 				keep.add(hit{uint32(n), score})
 			}
 		}
@@ -328,13 +328,16 @@ func (s *state) dense(q *Query, shelves []*shelf, v vector, named map[string]boo
 		if sh.vec == nil {
 			continue
 		}
-		by := func(entry uint32) (float64, bool) {
+		by := adjust{of: func(entry uint32) (float64, bool) {
 			it := sh.items[sh.entries[entry]]
 			bonus := 0.0
 			if named[it.m.Speaker] {
 				bonus = s.cfg.SpeakerBonus
 			}
 			return bonus, q.counts(it)
+		}}
+		if len(named) > 0 {
+			by.most = math.Abs(s.cfg.SpeakerBonus)
 		}
 		hits, err := sh.vec.search(v, depth+min(sh.extra, depth*(maxPieces-1)), by)
 		if err != nil {

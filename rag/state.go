@@ -68,6 +68,7 @@ type state struct {
 	given    int   // memories that were given up: the embedder refuses them
 	stray    int   // changes that named no memory
 	counts   map[uint32]uint32
+	scores   []float64 // scratch of a search
 }
 
 func newState(cfg *Config) *state {
