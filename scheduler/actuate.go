@@ -31,6 +31,11 @@ const (
 	// is free in play: it still has to notice when the gate closes.
 	freeQuanta = 4
 
+	// windowQuanta is by how much longer a group may run in the idle time only:
+	// the gate takes no more into it than the window has room for, and each halt
+	// wakes the pool's threads anew.
+	windowQuanta = 2
+
 	// indexFree is what memory work may use between two decisions where nobody
 	// looks at frames, indexSlice in calm play at full openness: an eighth of a
 	// 60 Hz frame, or one embedding of a short memory in 3 … 5 frames.
@@ -180,6 +185,9 @@ func (a *actuators) sizes(cfg *Config, d *Decision, now Instant) {
 	layer := a.decodeCost
 	if a.stage == StagePrefill {
 		layer = a.prefillCost * float64(d.PrefillChunk)
+	}
+	if d.Gate == GateWindow && d.OpenAfter == AtFrameEnd {
+		quantum *= windowQuanta
 	}
 	layers := 1
 	for layer > 0 && layers < cfg.Layers && fits(2*layers, a.layers.value, quantum/layer) {

@@ -66,6 +66,7 @@ type bandwidthIn struct {
 	off       bool    // the floor is empty
 	selected  bool    // memory is what frames wait for, or nobody knows of frames
 	elsewhere bool    // frames wait for CPU or GPU
+	apart     bool    // layers run only where the game does not
 	harmed    bool    // frames are late beyond their allowance, or nobody knows
 	late      bool    // this one was late
 }
@@ -187,6 +188,8 @@ func (b *bandwidthLoop) unselected(in *bandwidthIn) Reason {
 		return ReasonContentionLow
 	case in.elsewhere:
 		return ReasonFrameFirst
+	case in.apart:
+		return ReasonMemoryApart
 	}
 	return ReasonHarmless
 }

@@ -364,6 +364,8 @@ func (c *Controller) selectLoop(s *FrameSample) {
 		c.onMemory = false
 	case !c.cfg.Features.Has(FeatureFeedback):
 		c.onMemory = true
+	case c.apart():
+		c.onMemory, c.scoredTill = false, s.End
 	case c.elsewhere() || c.score.judge(s.End) != ReasonStart:
 		c.onMemory = false
 	default:
@@ -381,6 +383,13 @@ func (c *Controller) elsewhere() bool {
 	own := c.lateness.own
 	return c.bound.current == BoundGPU ||
 		c.bound.current == BoundCPU && !(own > 0 && own < stayShare*float64(c.prev.Target))
+}
+
+// apart reports whether layers run only where the game's own work does not, so
+// that they can't slow it. A layer that begins on cold caches after each wait
+// scores high there, and would narrow the windows for nothing.
+func (c *Controller) apart() bool {
+	return c.last.Gate == GateWindow && c.last.OpenAfter == AtFrameEnd
 }
 
 // harmed reports whether frames are late beyond what is allowed, or nobody
@@ -413,7 +422,7 @@ func (c *Controller) contend(s *FrameSample, off bool, why Reason) Reason {
 	relax := c.relax()
 	d.Memory = c.band.next(&bandwidthIn{score: c.score, now: s.End, off: off,
 		target: c.cfg.ContentionTarget * (1 + float64(3*relax)), relaxed: relax > 0, selected: c.onMemory,
-		elsewhere: c.elsewhere(), harmed: c.harmed(), late: c.lateHere}, c.cfg.Dwell)
+		elsewhere: c.elsewhere(), apart: c.apart(), harmed: c.harmed(), late: c.lateHere}, c.cfg.Dwell)
 	conflict := c.band.aim(&c.cfg, d, s.End, c.elsewhere() && f.Has(FeatureFeedback))
 	d.Contention = 0
 	if c.band.bad == 0 && !off {

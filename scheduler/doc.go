@@ -97,6 +97,7 @@
 //	memory-first   a frame was late in a memory bottleneck: pressure rises by 0.25, openness holds
 //	memory-hold    none was, but memory is contended still: openness does not return
 //	frame-first    memory is contended, but CPU or GPU decide: only the frame loop moves
+//	memory-apart   memory is contended, but layers run only where the game does not: nothing to protect
 //	narrow         memory wants wide batches, a full CPU or GPU short bursts: narrow
 //	floor-relax, floor-off   the reply is behind: up to four times the target, then no control
 //

@@ -222,6 +222,7 @@ const (
 	ReasonMemoryHold  // no frame was late, but memory is contended: openness does not return yet
 	ReasonFrameFirst  // memory is contended, but frames wait for CPU or GPU: only the frame loop moves
 	ReasonNarrow      // memory wants a wide verify batch, the frame a short burst: the frame wins
+	ReasonMemoryApart // the score is above its target, but layers run only where the game does not
 )
 
 var reasonNames = [...]string{"start", "phase-free", "return", "headroom", "late", "back-off", "near", "full", "hold",
@@ -229,12 +230,12 @@ var reasonNames = [...]string{"start", "phase-free", "return", "headroom", "late
 	"resume", "no-target", "bad-times", "clock-back", "sensor-lost",
 	"memory-off", "contention", "preempt", "contention-low", "harmless", "score-missing", "score-unbased",
 	"score-unsure", "score-nan", "score-negative", "score-absurd", "score-old",
-	"memory-first", "memory-hold", "frame-first", "narrow"}
+	"memory-first", "memory-hold", "frame-first", "narrow", "memory-apart"}
 
 func (r Reason) String() string { return name(reasonNames[:], int(r)) }
 
 // Reasons is the number of reasons, for tables of counts indexed by Reason.
-const Reasons = int(ReasonNarrow) + 1
+const Reasons = int(ReasonMemoryApart) + 1
 
 var _ = [1]int{}[len(reasonNames)-Reasons] // each reason has a name
 

@@ -113,6 +113,7 @@ typedef struct {
     int64_t group_start_ns, last_end_ns;
     int64_t switches;        // involuntary context switches of this thread at group_start
     int64_t waited_ns;
+    int32_t cold;            // 1: the group began after a shut window, on the caches that the game left
     int32_t stops, n_samples;
     lull_sample samples[LULL_SAMPLES];
 } lull_hook;

@@ -228,6 +228,7 @@ bool lull_hook_pass(lull_hook *h) {
     int64_t began = 0;
     bool go = false;
     h->stops++;
+    h->cold = 0;
     for (;;) {
         uint32_t seen = atomic_load(&g->wake);
         if (atomic_load(&h->stop)) break;
@@ -237,6 +238,7 @@ bool lull_hook_pass(lull_hook *h) {
         int32_t v = admit_group(h, now, w, &until);
         go = v == LULL_GO;
         if (v != LULL_WAIT) break;
+        h->cold = h->cold || w.mode != LULL_PACED;
         atomic_fetch_add(&g->waiters, 1);
         wait_on(&g->wake, seen, until == LULL_FOREVER ? LULL_FOREVER : until - now);
         atomic_fetch_sub(&g->waiters, 1);
@@ -280,7 +282,7 @@ void lull_hook_finish(lull_hook *h, int32_t last) {
     bool switched = involuntary_switches() != h->switches;
     int32_t first = h->done + 1;
     if (first > last) first = last;
-    sample(h, first, last, switched, ns);
+    sample(h, first, last, switched || h->cold, ns);
     int32_t units = last - first + (last == h->n_layers ? head_parts(h) : 1);
     if (!switched) learn(h, first, last, ns / units);
     h->done = last;

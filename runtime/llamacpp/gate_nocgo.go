@@ -104,6 +104,7 @@ type hook struct {
 	halt, layer, done   int
 	groupStart, lastEnd int64
 	switches            int64
+	cold                bool // the group began after a shut window, on the caches that the game left
 	waited              time.Duration
 	stops               int
 	samples             []llm.LayerSample
@@ -190,6 +191,9 @@ func (h *hook) stride(layersPerStop int) int {
 // expected is the predicted time of a layer, or of a slice of the head.
 func (h *hook) expected(layer int) time.Duration { return time.Duration(h.row[min(layer, h.layers)]) }
 
+// coldWait tells a wait at the gate from the time that asking takes.
+const coldWait = 50 * time.Microsecond
+
 func (h *hook) pass() bool {
 	h.stops++
 	first := h.done + 1
@@ -203,6 +207,7 @@ func (h *hook) pass() bool {
 	}
 	waited, ok := h.soft.Pass(h.lastEnd, next, h.tentative)
 	h.waited += waited
+	h.cold = waited > coldWait && h.soft.Window().Mode != llm.GatePaced
 	h.switches = involuntarySwitches()
 	h.groupStart = h.clock.Now()
 	if !ok {
@@ -233,7 +238,7 @@ func (h *hook) finish(last int) {
 	d := time.Duration(now - h.groupStart)
 	switched := involuntarySwitches() != h.switches
 	first := min(h.done+1, last)
-	h.sample(first, last, d, switched)
+	h.sample(first, last, d, switched || h.cold)
 	units := last - first + 1
 	if last == h.layers {
 		units += h.headParts() - 1

@@ -248,5 +248,5 @@ type LayerSample struct {
 	Width       int16 // tokens in the batch
 	Threads     int16
 	Duration    time.Duration
-	Switched    bool // the thread was preempted meanwhile: says nothing of memory
+	Switched    bool // the thread was preempted, or began on caches that the game left: says nothing of memory
 }
