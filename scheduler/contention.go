@@ -44,6 +44,10 @@ const (
 	// learnRest is the time between two attempts to learn the same row.
 	learnRest = time.Minute
 
+	// learnSpan is how long one attempt may take: 100 tokens of a small model,
+	// where nine of each width are enough.
+	learnSpan = 1500 * time.Millisecond
+
 	// rejectsMost is how many calm moments in a row must say the same slower
 	// time before it is believed.
 	rejectsMost = 3
@@ -237,6 +241,10 @@ type Sensor struct {
 	next   int
 	filled int
 	sorted [scoreWindow]float32
+
+	calm   bool    // the last sample was
+	asked  Instant // when the last attempt to learn began
+	asking bool    // there was one
 }
 
 // NewSensor returns a sensor for a model of so many layers on a device, and a
@@ -279,7 +287,7 @@ func (s *Sensor) Add(x LayerSample, at Instant, calm bool) {
 		s.put(scored{at: at, kind: markUnbased})
 		return
 	}
-	r.used = at
+	r.used, s.calm = at, calm
 	if calm && !x.Switched {
 		r.take(&x, at)
 	}
@@ -398,12 +406,21 @@ func midmean(xs []float32) float64 {
 	return sum / float64(len(xs)-2*cut)
 }
 
-// wantsCalm reports whether a row that was used lately should be learned.
+// wantsCalm reports whether a row that was used lately should be learned: for
+// learnSpan at most, then not for learnRest. Learning looks at the gate after
+// each layer, which costs a menu's reply a fifth of its speed.
 func (s *Sensor) wantsCalm(now Instant) bool {
 	for _, r := range s.rows {
-		if now.Sub(r.used) < learnRest && r.wants(now) && r.Width <= 2*scoreFull {
-			return true
+		if now.Sub(r.used) >= learnRest || !r.wants(now) || r.Width > 2*scoreFull {
+			continue
 		}
+		if !s.calm {
+			return true // a wish, which costs nothing before there is a calm moment
+		}
+		if since := now.Sub(s.asked); !s.asking || since < 0 || since >= learnRest {
+			s.asked, s.asking = now, true
+		}
+		return now.Sub(s.asked) < learnSpan
 	}
 	return false
 }
