@@ -65,12 +65,13 @@ check: setup
 
 bench: assets
 	./bin/lull bench engine
+	./bin/lull bench speculate
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/lull-nocgo ./cmd/lull
 	./bin/lull-nocgo bench engine --rounds 10
-	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames
+	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames ./rag
 
 soak: test-assets
-	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -timeout 3h -count 1 ./runtime/llamacpp
+	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./rag ./bindings/ctest
 
 generate:
 	$(GO) generate ./...
