@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -121,7 +122,8 @@ func (a *app) chat(ctx context.Context, persona string, f chatFlags) error {
 		return err
 	}
 	if a.json {
-		return a.ui.object(map[string]any{"model": s.run.Model.Info().Name, "turns": s.turns,
+		turns := append([]chatTurn{}, s.turns...) // [] rather than null of a chat in which nothing was said
+		return a.ui.object(map[string]any{"model": s.run.Model.Info().Name, "turns": turns,
 			"speculation": newSpeculationJSON(s.mode, s.run.Speculation())})
 	}
 	return nil
@@ -141,9 +143,20 @@ func speculation(name, draft string) (speculative.Mode, error) {
 	return mode, nil
 }
 
+// loadPersona reads a shipped persona by its name, or a file. A name that is
+// neither is a slip of the command line.
+func loadPersona(name string) (npc.Persona, error) {
+	p, err := npc.LoadPersona(name)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `/\.`) {
+		return p, &usageError{fmt.Errorf("there is no persona %q: shipped are %s", name,
+			strings.Join(npc.Shipped(), ", ")), "or give the path of a YAML file of your own"}
+	}
+	return p, err
+}
+
 // meet makes a persona the one spoken to; a known one goes on where it was.
 func (s *chatSession) meet(name string) error {
-	p, err := npc.LoadPersona(name)
+	p, err := loadPersona(name)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (a *app) npcExplain(ctx context.Context, persona string, f explainFlags) er
 	if len(f.say) == 0 {
 		return &usageError{fmt.Errorf("nothing is said: want --say LINE"), `for example --say "Who are you?"`}
 	}
-	p, err := npc.LoadPersona(persona) // before the model is loaded: a typo should not cost seconds
+	p, err := loadPersona(persona) // before the model is loaded: a typo should not cost seconds
 	if err != nil {
 		return err
 	}

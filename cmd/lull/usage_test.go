@@ -85,6 +85,8 @@ func TestErrorsAsJSON(t *testing.T) {
 	}{
 		{[]string{"--json", "asets"}, exitUsage},
 		{[]string{"chat", "a", "b", "--json"}, exitUsage},
+		{[]string{"chat", "nobody", "--json"}, exitUsage},
+		{[]string{"npc", "explain", "nobody.yaml", "--say", "hi", "--json"}, exitFailed},
 		{[]string{"doctor", "--json", "--nonsense"}, exitUsage},
 		{[]string{"devices", "--nonsense", "--json=true"}, exitUsage},
 		{[]string{"devices", "--json", "--llama-lib", dir}, exitFailed},
