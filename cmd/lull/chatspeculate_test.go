@@ -113,6 +113,8 @@ func runChat(t *testing.T, in string) string {
 	t.Helper()
 	library, model := testassets.Locate(t)
 	t.Setenv(assets.EnvCache, t.TempDir()) // for the device profile
+	t.Setenv(assets.EnvLlamaLib, library)  // so that the next chat of this test finds them all the same
+	t.Setenv(assets.EnvModel, model)
 	var out bytes.Buffer
 	a := newApp(strings.NewReader(in), &out, &out)
 	args := []string{"chat", "blacksmith", "--greedy", "--threads", "1", "--model", model, "--llama-lib", library}
