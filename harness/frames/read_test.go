@@ -284,7 +284,8 @@ func TestMemoryIsFlat(t *testing.T) {
 		}
 		synthetic(f, 0)
 		small, large := allocs(1<<20), allocs(16<<20)
-		if large > small+500 { // a row has over a thousand of its kind in each MiB; what pools lose to the collector varies
+		// A MiB has thousands of rows; what pools lose to the collector varies.
+		if large > small+500 {
 			t.Errorf("%v: %v allocations for 1 MiB, %v for 16 MiB", f, small, large)
 		}
 	}
