@@ -44,7 +44,8 @@ func TestNPCExplainRefuses(t *testing.T) {
 	}{
 		{exitUsage, "nothing is said", []string{"blacksmith", "--scripted"}},
 		{exitUsage, "wants PERSONA", []string{"--say", "x"}},
-		{exitFailed, "none shipped", []string{"nobody", "--scripted", "--say", "x"}},
+		{exitUsage, "there is no persona", []string{"nobody", "--scripted", "--say", "x"}},
+		{exitFailed, "none shipped", []string{"nobody.yaml", "--scripted", "--say", "x"}},
 		{exitFailed, "nothing can be read", []string{"blacksmith", "--scripted", "--say", "\u200b"}},
 		{exitFailed, "want one line", []string{"blacksmith", "--scripted", "--say", "x", "--fact", "a\nb"}},
 		{exitFailed, "shorten", []string{"blacksmith", "--scripted", "--say", "x", "--context", "100"}},
