@@ -78,8 +78,6 @@ type Report struct {
 	Objectives  []Verdict         `json:"objectives"`
 	Notes       []string          `json:"notes"`
 	Interrupted bool              `json:"interrupted,omitempty"`
-
-	Definitions []metrics.Definition `json:"definitions,omitempty"`
 }
 
 // Host is where it was played.

@@ -61,20 +61,13 @@ func worldLoad(id C.lull_world_id, data C.lullgo_const_void, bytes C.int64_t) C.
 }
 
 func worldSaveFile(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
-	w, err := world.Enter(worldID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	name, err := pathIn(path, bytes)
-	if err != nil {
-		return answer(w, err)
-	}
-	data, err := w.Save()
-	if err != nil {
-		return answer(w, err)
-	}
-	return answer(w, replaceFile(name, data))
+	return atPath(id, path, bytes, func(w *world.World, name string) error {
+		data, err := w.Save()
+		if err != nil {
+			return err
+		}
+		return replaceFile(name, data)
+	})
 }
 
 // replaceFile writes beside the file and renames, so that a crash leaves the
@@ -110,7 +103,9 @@ func pathIn(path C.lullgo_const_char, bytes C.int32_t) (string, error) {
 	return name, err
 }
 
-func worldLoadFile(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
+// atPath enters a world and does something with the file of that path.
+func atPath(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t,
+	do func(w *world.World, name string) error) C.int32_t {
 	w, err := world.Enter(worldID(id))
 	if err != nil {
 		return refuse(err)
@@ -120,42 +115,30 @@ func worldLoadFile(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t
 	if err != nil {
 		return answer(w, err)
 	}
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > C.LULL_MAX_SAVE_BYTES {
-		return answer(w, world.Errorf(world.TooLong, "%s has %d bytes: want %d at most", name, info.Size(),
-			C.LULL_MAX_SAVE_BYTES))
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return answer(w, world.Errorf(world.File, "reading: %v", err))
-	}
-	return answer(w, w.Load(data))
+	return answer(w, do(w, name))
+}
+
+func worldLoadFile(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
+	return atPath(id, path, bytes, func(w *world.World, name string) error {
+		info, err := os.Stat(name)
+		if err == nil && info.Size() > C.LULL_MAX_SAVE_BYTES {
+			return world.Errorf(world.TooLong, "%s has %d bytes: want %d at most", name, info.Size(),
+				C.LULL_MAX_SAVE_BYTES)
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return world.Errorf(world.File, "reading: %v", err)
+		}
+		return w.Load(data)
+	})
 }
 
 func worldSaveMemories(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
-	w, err := world.Enter(worldID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	name, err := pathIn(path, bytes)
-	if err != nil {
-		return answer(w, err)
-	}
-	return answer(w, w.SaveMemories(name))
+	return atPath(id, path, bytes, (*world.World).SaveMemories)
 }
 
 func worldLoadMemories(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
-	w, err := world.Enter(worldID(id))
-	if err != nil {
-		return refuse(err)
-	}
-	defer w.Leave()
-	name, err := pathIn(path, bytes)
-	if err != nil {
-		return answer(w, err)
-	}
-	return answer(w, w.LoadMemories(name))
+	return atPath(id, path, bytes, (*world.World).LoadMemories)
 }
 
 func worldSetGameTime(id C.lull_world_id, story C.int64_t) C.int32_t {
