@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 /* The executable pages of this library. */
@@ -35,8 +36,45 @@ int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *
  * call is one that does nothing. */
 static __thread int known_to_go;
 
+/* Go takes the alternate signal stack that it finds at a thread's first call and
+ * never looks again. A host may take it away later, as Mono does before it exits;
+ * then a signal to Go would come on a goroutine's small stack, and Go dies. So a
+ * thread without one gets one of ours, until it ends. */
+static pthread_key_t own_stack;
+static int own_stack_made;
+enum { OWN_STACK_BYTES = 64 << 10 };
+
+static void free_stack(void *own) {
+    stack_t now, none = {.ss_flags = SS_DISABLE};
+    if (sigaltstack(NULL, &now) == 0 && now.ss_sp == own) {
+        sigaltstack(&none, NULL);
+    }
+    munmap(own, OWN_STACK_BYTES);
+}
+
+static void need_signal_stack(void) {
+    stack_t now;
+    if (!own_stack_made || sigaltstack(NULL, &now) != 0 || !(now.ss_flags & SS_DISABLE)) {
+        return;
+    }
+    void *own = pthread_getspecific(own_stack);
+    if (own == NULL) {
+        own = mmap(NULL, OWN_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (own == MAP_FAILED) {
+            return;
+        }
+        if (pthread_setspecific(own_stack, own) != 0) {
+            munmap(own, OWN_STACK_BYTES);
+            return;
+        }
+    }
+    stack_t ours = {.ss_sp = own, .ss_size = OWN_STACK_BYTES};
+    sigaltstack(&ours, NULL);
+}
+
 void lull_signals_enter(lull_signal_mask *mask) {
     pthread_sigmask(SIG_BLOCK, &asynchronous, &mask->set);
+    need_signal_stack();
     if (!known_to_go) {
         known_to_go = 1;
         lullgo_touch();
@@ -79,6 +117,7 @@ __attribute__((constructor(101))) static void save(void) {
     if (!shared) {
         sigemptyset(&asynchronous);
     }
+    own_stack_made = shared && pthread_key_create(&own_stack, free_stack) == 0;
     loading = shared;
     pthread_sigmask(SIG_BLOCK, &asynchronous, &loader_mask);
 }

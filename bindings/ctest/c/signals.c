@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,6 +90,55 @@ static int blocked_elsewhere(int number, int *threads) {
     return all;
 }
 
+/* A thread whose signal stack the host takes away after its first call. */
+struct stackless {
+    int32_t (*text)(int32_t, char *, int32_t, int32_t *);
+    pthread_t thread;
+    volatile int calling, over;
+};
+
+static void *without_stack(void *data) {
+    static char stack[65536];
+    struct stackless *s = data;
+    stack_t have, none;
+    int32_t length;
+    int i;
+    memset(&have, 0, sizeof have);
+    memset(&none, 0, sizeof none);
+    have.ss_sp = stack;
+    have.ss_size = sizeof stack;
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&have, NULL);
+    for (i = 0; i < 50000; i++) {
+        char buffer[64];
+        s->text(LULL_OK, buffer, sizeof buffer, &length);
+        if (i == 0) {
+            sigaltstack(&none, NULL);
+            s->calling = 1;
+        }
+    }
+    s->over = 1;
+    return NULL;
+}
+
+/* SIGURG is what Go stops its own goroutines with. */
+static void without_signal_stack(void *library) {
+    struct stackless s;
+    memset(&s, 0, sizeof s);
+    *(void **)&s.text = dlsym(library, "lull_result_text");
+    if (pthread_create(&s.thread, NULL, without_stack, &s) != 0) {
+        expect(0, "a thread starts");
+        return;
+    }
+    while (!s.over) {
+        if (s.calling) {
+            pthread_kill(s.thread, SIGURG);
+        }
+        usleep(20);
+    }
+    pthread_join(s.thread, NULL);
+}
+
 int main(int argc, char **argv) {
     static const int watched[] = {SIGPWR, SIGXCPU, SIGFPE, SIGBUS, SIGPIPE, SIGUSR1, SIGTERM, SIGINT, 34, 40};
     struct sigaction before[65], now;
@@ -146,6 +196,7 @@ int main(int argc, char **argv) {
     begin(world, 1000, 16666667, LULL_NOW);
     fault();
     expect(faults == 101, "a handler that is installed later stays in force");
+    without_signal_stack(library);
     expect(destroy(world) == LULL_OK, "the world ends");
     dlclose(library);
     fault();
