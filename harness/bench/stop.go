@@ -34,13 +34,14 @@ func stops(ctx context.Context, cfg Config, m *llamacpp.Model, stage string, wid
 	if err != nil {
 		return Stop{}, err
 	}
+	tokens := promptTokens(m, width)
 	var ms []float64
 	for tries := 0; len(ms) < cfg.Stops && tries < 20*cfg.Stops; tries++ {
 		if err := ctx.Err(); err != nil {
 			return summariseStops(stage, ms), err
 		}
 		after := time.Duration(random.Float64() * 0.9 * float64(typical))
-		d, err := oneStop(m, width, after)
+		d, err := oneStop(m, tokens, after)
 		if errors.Is(err, errLate) {
 			continue
 		}
@@ -62,46 +63,51 @@ func summariseStops(stage string, ms []float64) Stop {
 }
 
 func batchTime(m *llamacpp.Model, width int) (time.Duration, error) {
+	tokens := promptTokens(m, width)
 	var best time.Duration
 	for range 3 {
-		start := time.Now()
-		if err := oneBatch(m, width); err != nil {
+		var start time.Time
+		end, err := oneBatch(m, tokens, func() { start = time.Now() })
+		if err != nil {
 			return 0, err
 		}
-		if d := time.Since(start); best == 0 || d < best {
+		if d := end.Sub(start); best == 0 || d < best {
 			best = d
 		}
 	}
 	return best, nil
 }
 
-func oneBatch(m *llamacpp.Model, width int) error {
+// oneBatch decodes tokens in a new sequence: begin is called right before, and
+// end is right after, so that neither a tokeniser nor a sequence is timed.
+func oneBatch(m *llamacpp.Model, tokens []llm.Token, begin func()) (end time.Time, err error) {
 	s, err := m.NewSequence()
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	defer s.Close()
 	var b llm.Batch
-	for i, t := range promptTokens(m, width) {
-		b.Add(s, t, i == width-1)
+	for i, t := range tokens {
+		b.Add(s, t, i == len(tokens)-1)
 	}
+	begin()
 	_, err = m.Decode(&b, llm.Grant{})
-	return err
+	return time.Now(), err
 }
 
 // oneStop starts a batch and stops it `after` its start.
-func oneStop(m *llamacpp.Model, width int, after time.Duration) (time.Duration, error) {
+func oneStop(m *llamacpp.Model, tokens []llm.Token, after time.Duration) (time.Duration, error) {
 	m.Resume()
 	defer m.Resume()
 	stopped := make(chan time.Time, 1)
-	go func() {
-		time.Sleep(after)
-		at := time.Now()
-		m.Stop()
-		stopped <- at
-	}()
-	err := oneBatch(m, width)
-	end := time.Now()
+	end, err := oneBatch(m, tokens, func() {
+		go func() {
+			time.Sleep(after)
+			at := time.Now()
+			m.Stop()
+			stopped <- at
+		}()
+	})
 	at := <-stopped
 	switch {
 	case err == nil || end.Before(at):
