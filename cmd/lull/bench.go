@@ -87,11 +87,13 @@ func (a *app) showBench(r bench.Report) error {
 	}
 	a.ui.printf("%s, %s gate, %d rounds; tokens/s as median [quartiles], ratios within rounds\n\n", r.Model, r.Gate,
 		r.Rounds)
-	t := a.ui.table("setting", "decode", "prefill", "÷ best plain", "95 % interval", "÷ plain, same threads")
+	t := a.ui.table("setting", "decode", "prefill", "÷ best plain", "95 % interval", "÷ plain, same threads",
+		"÷ plain, same pool")
 	for _, x := range r.Rows {
 		t.AppendRow([]any{x.Name, fmt.Sprintf("%.1f [%.1f–%.1f]", x.Decode.Median, x.Decode.Q1, x.Decode.Q3),
 			fmt.Sprintf("%.0f", x.Prefill.Median), fmt.Sprintf("%.3f", x.Ratio.Median),
-			fmt.Sprintf("%.3f–%.3f", x.RatioLow, x.RatioHigh), fmt.Sprintf("%.3f", x.Same.Median)})
+			fmt.Sprintf("%.3f–%.3f", x.RatioLow, x.RatioHigh), fmt.Sprintf("%.3f", x.Same.Median),
+			fmt.Sprintf("%.3f", x.Alike.Median)})
 	}
 	a.ui.render(t)
 	a.ui.printf("\nbest plain setting: %s\n", r.Best)

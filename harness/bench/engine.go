@@ -49,6 +49,8 @@ type candidate struct {
 	options func(*llamacpp.Options)
 	window  llm.Window
 	threads int
+	poll    int  // of the pool's threads; as options sets it
+	noPool  bool // llama.cpp makes its threads anew for each batch
 	stops   stopMark
 
 	model   *llamacpp.Model
@@ -75,9 +77,11 @@ func candidates() []*candidate {
 	each := llm.Window{LayersPerStop: 1}
 	list := []*candidate{
 		{name: "plain, 1 thread", plain: true, options: plain(50, false), threads: 1},
-		{name: fmt.Sprintf("plain, %d threads, poll 50", all), plain: true, options: plain(50, false), threads: all},
+		{name: fmt.Sprintf("plain, %d threads, poll 50", all), plain: true, options: plain(50, false), threads: all,
+			poll: 50},
 		{name: fmt.Sprintf("plain, %d threads, poll 0", all), plain: true, options: plain(0, false), threads: all},
-		{name: fmt.Sprintf("plain, %d threads, no pool", all), plain: true, options: plain(0, true), threads: all},
+		{name: fmt.Sprintf("plain, %d threads, no pool", all), plain: true, options: plain(0, true), threads: all,
+			noPool: true},
 		{name: "lull, free gate, 1 thread", options: ours, threads: 1},
 		{name: "lull, stop at each layer, 1 thread", options: ours, threads: 1, window: each},
 		{name: fmt.Sprintf("lull, free gate, %d threads", all), options: ours, threads: all, stops: stopsFree},
@@ -86,7 +90,7 @@ func candidates() []*candidate {
 		{name: fmt.Sprintf("lull, stop at each layer, %d threads", all), options: ours, threads: all, window: each,
 			stops: stopsGated},
 		{name: fmt.Sprintf("lull, stop at each layer, %d threads, pool that polls", all), threads: all, window: each,
-			options: func(o *llamacpp.Options) { o.Poll = 50 }},
+			options: func(o *llamacpp.Options) { o.Poll = 50 }, poll: 50},
 	}
 	return list
 }
@@ -102,6 +106,7 @@ type Row struct {
 	RatioLow  float64        `json:"decode_ratio_low"` // 95 % interval of the median
 	RatioHigh float64        `json:"decode_ratio_high"`
 	Same      metrics.Spread `json:"decode_ratio_to_plain_same_threads"`
+	Alike     metrics.Spread `json:"decode_ratio_to_plain_same_pool"` // same threads that wait in the same way
 }
 
 // Stop is a distribution of stop latencies, in milliseconds.
@@ -273,15 +278,23 @@ func (r *Report) summarise(list []*candidate) {
 			Decode: metrics.Quartiles(c.decode), Prefill: metrics.Quartiles(c.prefill)}
 		row.Ratio = metrics.Quartiles(ratios(c, best))
 		row.RatioLow, row.RatioHigh = medianInterval(ratios(c, best))
-		row.Same = metrics.Quartiles(ratios(c, bestPlain(list, c.threads)))
+		row.Same = metrics.Quartiles(ratios(c, bestPlain(list, func(p *candidate) bool { return p.threads == c.threads })))
+		row.Alike = metrics.Quartiles(ratios(c, bestPlain(list, c.alike)))
 		r.Rows = append(r.Rows, row)
 	}
 }
 
-func bestPlain(list []*candidate, threads int) *candidate {
+// alike tells whether p's threads are as many and wait in the same way: a gate
+// halts them, so what waking them costs is no cost of the gate. One thread waits
+// for nobody.
+func (c *candidate) alike(p *candidate) bool {
+	return p.threads == c.threads && (c.threads == 1 || p.poll == c.poll && p.noPool == c.noPool)
+}
+
+func bestPlain(list []*candidate, among func(*candidate) bool) *candidate {
 	var best *candidate
 	for _, c := range list {
-		if c.plain && c.threads == threads &&
+		if c.plain && among(c) &&
 			(best == nil || metrics.Quartiles(c.decode).Median > metrics.Quartiles(best.decode).Median) {
 			best = c
 		}
