@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
+	"github.com/lull-npc/lull/runtime/probe"
 )
 
 type check struct {
@@ -72,7 +74,7 @@ func (a *app) showChecks(checks []check) {
 // examine runs the checks in the order in which a start needs them. What
 // depends on something that failed is left out.
 func (a *app) examine(ctx context.Context) []check {
-	checks := []check{checkMachine(), checkPriority()}
+	checks := []check{checkMachine(), checkPriority(), checkSignals()}
 	o := a.assetOptions()
 	o.Offline = true
 	store, err := assets.Open(o)
@@ -124,6 +126,37 @@ func checkPriority() check {
 			"the model's threads will compete with the game's; windows still hold them back"}
 	}
 	return check{"priority", "ok", "threads can be given the lowest priority", ""}
+}
+
+// probeGap lies between two readings, since pressure and power are rates.
+const probeGap = 300 * time.Millisecond
+
+// checkSignals says what the machine tells of heat, power and pressure. What is
+// missing costs nothing but knowledge.
+func checkSignals() check {
+	source, began := probe.Host(), time.Now()
+	source.Read(0, probe.All)
+	time.Sleep(probeGap)
+	s := source.Read(int64(time.Since(began)), probe.All)
+	show := func(name string, r probe.Reading, format string, scale float64) string {
+		if r.Outcome == probe.OK {
+			return name + " " + fmt.Sprintf(format, r.Value*scale)
+		}
+		return name + " " + r.Outcome.String()
+	}
+	c := check{Name: "signals", Status: "ok", Detail: strings.Join([]string{
+		show("heat", s.Headroom, "%.2f of 1", 1),
+		show("memory pressure", s.Pressure.Memory, "%.0f %%", 100),
+		show("memory free", s.Memory.Available, "%.1f GB", 1e-9),
+		show("clocks", s.Clocks.Share, "%.0f %%", 100),
+		show("battery", s.Battery.Level, "%.0f %%", 100),
+		show("package power", s.Power, "%.1f W", 1),
+		"on " + s.Source + " power",
+	}, ", ")}
+	if s.Headroom.Outcome != probe.OK {
+		c.Hint = "without temperatures the scheduler learns of heat only from the game: " + printable(s.Headroom.Detail)
+	}
+	return c
 }
 
 func checkCache(root string) check {

@@ -1,0 +1,144 @@
+package probe
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// Groups of sources, by how quickly what they say changes.
+const (
+	tick = 500 * time.Millisecond // pressure and memory: a level that loads moves both in seconds
+
+	heatEvery = 1 * time.Second // sensors themselves lag by a second or more
+	powerTime = 5 * time.Second // a battery driver may ask its chip over a slow bus
+)
+
+// Due says which groups a reading is for.
+type Due struct{ Pressure, Heat, Power bool }
+
+// All groups.
+var All = Due{true, true, true}
+
+// Source reads a machine. Read completes the last snapshot by what is due. Call
+// from one goroutine at a time.
+type Source interface {
+	Read(now int64, due Due) Snapshot
+}
+
+// Read implements Source. now is ns of any monotonic clock.
+func (t *Tree) Read(now int64, due Due) Snapshot {
+	s := &t.now
+	if due.Pressure {
+		s.Pressure, s.Memory = t.pressures(now), t.memory()
+	}
+	if due.Heat {
+		s.Zones, s.Headroom, s.critical = t.heat()
+		s.Power, s.Energy = t.packages(now)
+		s.Clocks = t.clocks()
+	}
+	if due.Power {
+		s.Battery, s.source = t.supplies()
+		s.Source = s.source.String()
+	}
+	return *s
+}
+
+// PollerConfig sets a Poller up.
+type PollerConfig struct {
+	Source Source       // nil: this machine
+	Now    func() int64 // monotonic ns; nil: the computer's clock
+
+	// Headroom asks the system for its own thermal headroom, once a second, such
+	// as Android's AThermal_getThermalHeadroom; nil: from the zones.
+	Headroom func() float64
+}
+
+// Poller reads on a goroutine of its own. Signals and Snapshot are safe for
+// concurrent use and never wait.
+type Poller struct {
+	cfg      PollerConfig
+	headroom Headroom
+	heatAt   int64
+	powerAt  int64
+	begun    bool
+	last     atomic.Pointer[polled]
+	quit     chan struct{}
+	done     chan struct{}
+	once     sync.Once
+}
+
+type polled struct {
+	snapshot Snapshot
+	signals  scheduler.HostSignals
+}
+
+// Start begins to poll. Close ends it.
+func Start(cfg PollerConfig) *Poller {
+	p := newPoller(cfg)
+	go p.run()
+	return p
+}
+
+func newPoller(cfg PollerConfig) *Poller {
+	if cfg.Source == nil {
+		cfg.Source = Host()
+	}
+	if cfg.Now == nil {
+		begin := time.Now()
+		cfg.Now = func() int64 { return int64(time.Since(begin)) }
+	}
+	p := &Poller{cfg: cfg, quit: make(chan struct{}), done: make(chan struct{})}
+	p.last.Store(&polled{})
+	return p
+}
+
+func (p *Poller) run() {
+	defer close(p.done)
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		p.poll(p.cfg.Now())
+		select {
+		case <-p.quit:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// poll reads what is due. A tick that comes late is late, never made up for.
+func (p *Poller) poll(now int64) {
+	due := Due{Pressure: true}
+	if !p.begun || now-p.heatAt >= int64(heatEvery) {
+		due.Heat, p.heatAt = true, now
+	}
+	if !p.begun || now-p.powerAt >= int64(powerTime) {
+		due.Power, p.powerAt = true, now
+	}
+	p.begun = true
+	s := p.cfg.Source.Read(now, due)
+	if p.cfg.Headroom != nil {
+		if due.Heat {
+			s.Headroom = p.headroom.Add(now, p.cfg.Headroom())
+		} else {
+			s.Headroom = p.last.Load().snapshot.Headroom
+		}
+	}
+	p.last.Store(&polled{s, s.Signals()})
+}
+
+// Signals are the last facts for the scheduler; unknown before the first
+// reading. Safe for concurrent use.
+func (p *Poller) Signals() scheduler.HostSignals { return p.last.Load().signals }
+
+// Snapshot is the last reading. Safe for concurrent use.
+func (p *Poller) Snapshot() Snapshot { return p.last.Load().snapshot }
+
+// Close ends polling and waits for a reading that runs. Safe for concurrent use.
+func (p *Poller) Close() {
+	p.once.Do(func() { close(p.quit) })
+	<-p.done
+}
