@@ -36,13 +36,26 @@ type Embedder interface {
 	// Identity must not change while a store is open.
 	Identity() Identity
 	// Embed returns Dimension finite numbers, not all zero. An error that wraps
-	// ErrInterrupted is no failure: the text is tried again later.
+	// ErrInterrupted is no failure: the text is tried again later. One that wraps
+	// ErrNoContent says that the text never has a vector.
 	Embed(ctx context.Context, text string) ([]float32, error)
+}
+
+// Timed is an Embedder that knows what a text takes without the time in which it
+// waited, at the gate of a frame for instance. Slices are sized by that; of others
+// the whole call is taken.
+type Timed interface {
+	Embedder
+	EmbedTimed(ctx context.Context, text string) (x []float32, took time.Duration, err error)
 }
 
 // ErrInterrupted is wrapped by an Embedder that was stopped, by a gate for
 // instance.
 var ErrInterrupted = errors.New("rag: embedding was interrupted")
+
+// ErrNoContent is wrapped by an Embedder that knows nothing of a text, such as a
+// row of emoji. The memory is found by its words only, and nobody tries again.
+var ErrNoContent = errors.New("rag: nothing in the text that the embedder knows")
 
 // Sync names when a memory counts as durable.
 type Sync uint8
@@ -70,9 +83,12 @@ type Config struct {
 	Embedder Embedder // nil: no vectors, lexical only
 	Sync     Sync
 
-	// Clock counts play: it may stand still in a pause. It is used for the cost of
-	// embedding and for the durability bound, never for scores.
+	// Clock counts play: it may stand still in a pause. It is used for the
+	// durability bound, never for scores.
 	Clock func() time.Duration
+	// Stopwatch measures budgets and what embedding costs, and goes on in a pause;
+	// nil: Clock does.
+	Stopwatch func() time.Duration
 
 	Weights Weights
 	// Decay is the recency left after one game hour without use. 0.995 is the
@@ -111,6 +127,13 @@ type Config struct {
 	Eager, NoLexical bool
 
 	disk disk // nil: the system's; set by tests that fill it up
+}
+
+func (c *Config) stopwatch() time.Duration {
+	if c.Stopwatch == nil {
+		return c.Clock()
+	}
+	return c.Stopwatch()
 }
 
 // maxDepth bounds Depth: one frame of results, not a dump.

@@ -11,15 +11,16 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	Durable   EventKind = iota + 1 // all up to Position is durable
-	Failed                         // the writer can't write, Err says why; it goes on trying
-	Recovered                      // the writer writes again
-	Saved                          // the save at Path is complete
-	NotSaved                       // the save at Path was not made, Err says why
+	Durable     EventKind = iota + 1 // all up to Position is durable
+	Failed                           // the writer can't write, Err says why; it goes on trying
+	Recovered                        // the writer writes again
+	Saved                            // the save at Path is complete
+	NotSaved                         // the save at Path was not made, Err says why
+	NotEmbedded                      // a memory is found by its words only for now, Err says why
 )
 
 var eventNames = map[EventKind]string{Durable: "durable", Failed: "failed", Recovered: "recovered", Saved: "saved",
-	NotSaved: "not saved"}
+	NotSaved: "not saved", NotEmbedded: "not embedded"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -32,14 +33,15 @@ type Event struct {
 }
 
 // outbox gathers events until they are polled. It is bounded by what it keeps:
-// the last position, the last failure, and saves, of which maxSaves may be under
-// way.
+// the last position, the last failure of writer and embedder, and saves, of which
+// maxSaves may be under way.
 type outbox struct {
 	mu    sync.Mutex
 	any   atomic.Bool
 	upTo  uint64
 	told  uint64
 	state *Event // Failed or Recovered
+	blind *Event // NotEmbedded
 	saves []Event
 }
 
@@ -53,6 +55,13 @@ func (o *outbox) durable(position uint64) {
 func (o *outbox) writer(e Event) {
 	o.mu.Lock()
 	o.state = &e
+	o.any.Store(true)
+	o.mu.Unlock()
+}
+
+func (o *outbox) embedding(e Event) {
+	o.mu.Lock()
+	o.blind = &e
 	o.any.Store(true)
 	o.mu.Unlock()
 }
@@ -86,6 +95,9 @@ func (s *Store) Poll(dst []Event) []Event {
 	}
 	if o.state != nil {
 		dst, o.state = append(dst, *o.state), nil
+	}
+	if o.blind != nil {
+		dst, o.blind = append(dst, *o.blind), nil
 	}
 	dst = append(dst, o.saves...)
 	o.saves = o.saves[:0]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,8 @@ func (e *estimate) learn(bytes int, took time.Duration) {
 type Done struct {
 	Embedded int           // texts
 	Indexed  int           // memories that have their vectors now
-	Spent    time.Duration // by the store's clock
+	GivenUp  int           // memories that get none: of unknown content, or refused too often
+	Spent    time.Duration // by the store's stopwatch
 	Pending  int           // memories that wait
 	// Next is what the next piece is expected to take; 0 if none waits. A budget
 	// below it does nothing.
@@ -93,16 +95,16 @@ func (s *Store) WorkContext(ctx context.Context, budget time.Duration) Done {
 	if budget <= 0 {
 		return d
 	}
-	start := s.cfg.Clock()
+	start := s.cfg.stopwatch()
 	// The first piece is held against the whole budget: who grants exactly what
 	// Next or Due asked for gets that piece done.
 	for left := budget; s.step(ctx, left, &d); left = budget - d.Spent {
-		d.Spent = s.cfg.Clock() - start
+		d.Spent = s.cfg.stopwatch() - start
 	}
 	if d.Err == nil {
-		d.Err = s.tidy(budget - (s.cfg.Clock() - start))
+		d.Err = s.tidy(budget - (s.cfg.stopwatch() - start))
 	}
-	d.Spent = s.cfg.Clock() - start
+	d.Spent = s.cfg.stopwatch() - start
 	return d
 }
 
@@ -119,10 +121,14 @@ func (s *Store) step(ctx context.Context, left time.Duration, d *Done) bool {
 	}
 	p := &w.partial
 	text := p.texts[len(p.vecs)]
-	before := s.cfg.Clock()
-	x, err := s.cfg.Embedder.Embed(ctx, text)
+	x, took, err := s.embedTimed(ctx, text)
+	if errors.Is(err, ErrNoContent) {
+		s.skip(p, d)
+		d.Next, d.Pending = s.choose(left)
+		return true
+	}
 	if err == nil {
-		w.cost.learn(len(text), s.cfg.Clock()-before)
+		w.cost.learn(len(text), took)
 		var v vector
 		if v, err = quantise(x, s.cfg.Embedder.Identity().Dimension); err == nil {
 			d.Embedded++
@@ -141,6 +147,36 @@ func (s *Store) step(ctx context.Context, left time.Duration, d *Done) bool {
 	return s.refused(p, err, d)
 }
 
+// embedTimed embeds a text and says what that cost.
+func (s *Store) embedTimed(ctx context.Context, text string) ([]float32, time.Duration, error) {
+	if e, ok := s.cfg.Embedder.(Timed); ok {
+		return e.EmbedTimed(ctx, text)
+	}
+	before := s.cfg.stopwatch()
+	x, err := s.cfg.Embedder.Embed(ctx, text)
+	return x, s.cfg.stopwatch() - before, err
+}
+
+// skip leaves out a piece of which the embedder knows nothing, and the memory if
+// it has no other.
+func (s *Store) skip(p *partial, d *Done) {
+	p.texts = slices.Delete(p.texts, len(p.vecs), len(p.vecs)+1)
+	switch {
+	case len(p.vecs) < len(p.texts):
+	case len(p.vecs) > 0:
+		d.Indexed++
+		s.finish(p)
+	default:
+		if p.epoch == s.embed.epoch.Load() {
+			s.mu.Lock()
+			s.state.given++
+			s.mu.Unlock()
+		}
+		d.GivenUp++
+		*p = partial{}
+	}
+}
+
 // refused counts a failure of the embedder against a text, or against the
 // embedder: a text that failed goes to the end of the queue.
 func (s *Store) refused(p *partial, err error, d *Done) bool {
@@ -152,10 +188,12 @@ func (s *Store) refused(p *partial, err error, d *Done) bool {
 	case !current:
 	case it.tries >= mostTries:
 		s.state.given++
+		d.GivenUp++
 	default:
 		s.state.pending.push(it)
 	}
 	d.Err = fmt.Errorf("rag: embedding memory %d, try %d of %d: %w", it.m.ID, it.tries, mostTries, err)
+	s.outbox.embedding(Event{Kind: NotEmbedded, Err: d.Err})
 	return false
 }
 
