@@ -71,6 +71,9 @@ func (w *World) chosen(t *turn, e *llm.Event, now int64) {
 			w.emit(Event{Kind: EventLapsed, Agent: a.id, Turn: t.id, Action: Action{Name: call},
 				Reason: "not possible any more"})
 		}
+	case blockedAction(a.blocked, action):
+		t.decide("no action: its text is on the block list")
+		w.emit(Event{Kind: EventBlocked, Agent: a.id, Turn: t.id, Action: Action{Name: action.Name}, Reason: "list"})
 	case action.Name == NoAction:
 		t.decide("chose to do nothing")
 	case len(w.pending) >= MaxPending:
@@ -80,6 +83,14 @@ func (w *World) chosen(t *turn, e *llm.Event, now int64) {
 		w.pending = append(w.pending, pendingAction{t.id, a, action, now + int64(w.cfg.ActionTimeout)})
 		w.emit(Event{Kind: EventAction, Agent: a.id, Turn: t.id, Action: action})
 	}
+}
+
+// blockedAction reports whether the free text of a call is on a block list.
+func blockedAction(list *blockList, a Action) bool {
+	return slices.ContainsFunc(a.Args, func(x Arg) bool {
+		_, found := list.finds(x.Text)
+		return found && x.Kind == ParamText
+	})
 }
 
 // noteEntry is a note of what happened, as one line that a prompt may hold: a
@@ -189,6 +200,10 @@ func (w *World) summarised(t *turn, e *llm.Event) {
 		text = whole
 	}
 	text, _ = CleanLine(text)
+	if _, found := a.blocked.finds(text); found {
+		t.decide("not summarised: the summary holds what is on the block list")
+		return
+	}
 	if e.Kind != llm.EventDone || text == "" {
 		t.decide("not summarised: %s", e.Kind)
 		return

@@ -81,8 +81,8 @@ func (c *Chat) Speaking() (line, reply string) {
 // ErrBusy or one of BuildPrompt's.
 func (c *Chat) Say(tok llm.Tokenizer, budget Budget, text string) (llm.Request, Prompt, error) {
 	if c.asked != nil {
-		return llm.Request{}, Prompt{}, fmt.Errorf("%w: %s is answering %q: cancel it or wait for its end",
-			ErrBusy, c.persona.Name, c.asked.line)
+		return llm.Request{}, Prompt{}, fmt.Errorf("%w: %s is answering: cancel it or wait for its end",
+			ErrBusy, c.persona.Name)
 	}
 	line, cleaned := CleanLine(text)
 	turns := append(slices.Clip(c.history[c.first:]), llm.Turn{Role: llm.User, Text: line})

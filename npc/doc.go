@@ -102,6 +102,33 @@
 // never do, it can call nothing that is not offered, and the game has the final
 // word on what happens.
 //
+// # What is not said
+//
+// A block list (WorldConfig.Blocked, Persona.Blocked) and a content hook
+// (WorldConfig.Content) stand between the Speech and the events. Text is held
+// back as long as it may become an entry of the list; with a hook, until its
+// sentence is judged. Then it is said, or an EventBlocked tells why not:
+//
+//	list         the sentence ends before the entry, with a dash if part of it was out
+//	replaced     the hook's text is said instead
+//	dropped      the hook wants it left out
+//	late         the hook said nothing within ContentTimeout
+//	hook failed  the hook panicked
+//
+// and the reply goes on with the next sentence. Once a turn, a bark of the
+// situation "blocked" stands in the gap. Example: the list has "goat*", the model
+// says "I greet you. You old goatherd! Go home."; heard is "I greet you. You old —
+// Go home.", and that is what the history holds. Barks, summaries and the free
+// texts of actions go by the list too; a blocked action never reaches the game.
+// A Chat has neither: its caller has the deltas first.
+//
+// # What is kept, and where
+//
+// Nothing is logged. What a player said is in the memory of the process (the
+// history, the explanations of the last turns), in what Save returns, and in the
+// Memory that the game gave: nowhere else, not in errors and not in the files of
+// a HeadFolder. Nothing leaves the device: no package below imports the network.
+//
 // # Time
 //
 // now is the game's time in nanoseconds, given to each call: it may stand still

@@ -18,11 +18,12 @@ const (
 	EventQuest                        // Text is the id of a quest that was offered
 	EventOverflow                     // Tokens of the history are about to be dropped from the prompt
 	EventSummarised                   // Text is the summary that takes the place of old history
+	EventBlocked                      // something was not said or done: Reason says why, Text what was said instead
 )
 
 func (k EventKind) String() string {
 	return [...]string{"thinking", "bark", "text", "sentence", "thought", "emotion", "done", "interrupted", "failed",
-		"action", "lapsed", "quest", "overflow", "summarised"}[k]
+		"action", "lapsed", "quest", "overflow", "summarised", "blocked"}[k]
 }
 
 // Event is something that a character of a World does. The fields that its kind
@@ -34,6 +35,6 @@ type Event struct {
 	Text   string
 	Action Action
 	Tokens int
-	Reason string // EventDone: "end", "sentence", "length", "repeats", "voice" …
+	Reason string // EventDone: "end", "sentence", "length", "repeats", "voice" …; EventBlocked: "list", "dropped" …
 	Err    error
 }

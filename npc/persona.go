@@ -63,6 +63,7 @@ type Persona struct {
 	MaxTokens   int                 // of one reply, 1 … MaxReplyTokens
 	Barks       map[string][]string // situation → lines said without the model
 	Emotions    []string            // that the character may show as "[joy]" in what it says
+	Blocked     []string            // what it never says, beside WorldConfig.Blocked
 }
 
 // Exchange is one line of the player and the character's answer.
@@ -170,6 +171,7 @@ func (p Persona) problems() []problem {
 			out.add(fmt.Sprintf("emotions[%d]", i), "has a bracket or line break: want a word")
 		}
 	}
+	out.blocked("blocked", p.Blocked)
 	out.count("barks", len(p.Barks), MaxSituations)
 	for _, situation := range sortedKeys(p.Barks) {
 		out.text("barks."+situation, situation, 1, MaxSituation)

@@ -147,6 +147,7 @@ type sheet struct {
 	Sampling    sheetSampling     `yaml:"sampling"`
 	Barks       map[string][]text `yaml:"barks"`
 	Emotions    []text            `yaml:"emotions"`
+	Blocked     []text            `yaml:"blocked"`
 }
 
 type sheetExchange struct {
@@ -298,7 +299,7 @@ func located(file string, err error) error {
 	e.Message = source.GetMessage()
 	if _, ok := source.(*yaml.UnknownFieldError); ok {
 		e.Message += ": a persona has lull, name, description, style, knowledge, examples (player, npc), limits, " +
-			"greeting, sampling (temperature, top_p, min_p, repeat_penalty, max_tokens), emotions and barks"
+			"greeting, sampling (temperature, top_p, min_p, repeat_penalty, max_tokens), emotions, blocked and barks"
 	}
 	if at := source.GetToken(); at != nil && at.Position != nil {
 		e.Line, e.Column = at.Position.Line, at.Position.Column
@@ -334,6 +335,7 @@ func (s *sheet) persona() (Persona, map[string]*token.Token) {
 		Limits:      many("limits", s.Limits),
 		Greeting:    one("greeting", s.Greeting),
 		Emotions:    many("emotions", s.Emotions),
+		Blocked:     many("blocked", s.Blocked),
 		Sampling:    DefaultSampling(),
 		MaxTokens:   DefaultMaxTokens,
 	}

@@ -15,11 +15,15 @@ func (w *World) Poll(dst []Event, now int64) []Event {
 	if w.closed {
 		return dst
 	}
+	w.now = now
 	w.collect(now)
 	w.buf = w.cfg.Engine.Poll(w.buf[:0])
 	for i := range w.buf {
 		w.hear(&w.buf[i], now)
 		w.buf[i] = llm.Event{}
+	}
+	if w.cfg.Content != nil {
+		w.hearRulings(now)
 	}
 	if len(w.pending) > 0 {
 		w.lapse(now)
@@ -170,9 +174,30 @@ func (w *World) heardText(t *turn, text string) {
 	}
 }
 
-// speak makes events of what is spoken.
+// speak makes events of what is spoken, as far as it may be.
 func (w *World) speak(t *turn, pieces []Spoken) {
+	if t.guard != nil {
+		pieces = t.guard.pass(nil, pieces)
+	}
+	if w.cfg.Content != nil {
+		w.hold(t, pieces)
+		return
+	}
+	w.release(t, pieces)
+}
+
+// release makes events of what is spoken.
+func (w *World) release(t *turn, pieces []Spoken) {
+	guarded := w.guarded(t)
 	for _, p := range pieces {
+		if p.Kind == spokenBlocked {
+			t.decide("not said: %q of the block list", p.Text)
+			w.notSaid(t, "list", "")
+			continue
+		}
+		if guarded {
+			t.noteSaid(&p)
+		}
 		e := Event{Agent: t.agent.id, Turn: t.id, Text: p.Text}
 		switch p.Kind {
 		case SpokenText:
@@ -199,9 +224,42 @@ func (w *World) conclude(t *turn, e *llm.Event, now int64) {
 	case t.kind == turnSummary:
 		w.summarised(t, e)
 	default:
+		if w.mustWait(t, e) {
+			return
+		}
 		w.spoken(t, e, now)
 	}
 	w.over(t)
+}
+
+// mustWait ends what is spoken, and reports whether some of it waits for the
+// content hook: Poll then concludes the turn later.
+func (w *World) mustWait(t *turn, e *llm.Event) bool {
+	if t.closing == "" && t.final == nil {
+		w.speak(t, t.speech.End(nil))
+	}
+	if len(t.held) == 0 {
+		return false
+	}
+	final := *e
+	t.final = &final
+	return true
+}
+
+// heardOf is what was given out of a turn.
+func (w *World) heardOf(t *turn) string {
+	if w.guarded(t) {
+		return string(t.said)
+	}
+	return t.speech.Heard()
+}
+
+// textOf is all that a turn says, and what of it came in whole sentences.
+func (w *World) textOf(t *turn) (text, whole string) {
+	if w.guarded(t) {
+		return string(t.said), string(t.said[:t.whole])
+	}
+	return t.speech.Text(), t.speech.Whole()
 }
 
 // spoken ends a turn of speech.
@@ -209,18 +267,18 @@ func (w *World) spoken(t *turn, e *llm.Event, now int64) {
 	reason := t.closing
 	if reason == "" {
 		reason = string(e.Reason)
-		w.speak(t, t.speech.End(nil))
 	}
-	text, tail := t.speech.Text(), ""
+	text, whole := w.textOf(t)
+	tail := ""
 	if reason == string(llm.DoneLength) || reason == string(llm.DoneContext) || reason == string(SpeechRepeats) {
-		if whole := t.speech.Whole(); whole != "" {
+		if whole != "" {
 			text = whole
 		} else if text != "" {
 			tail = "…" // not one sentence came to its end
 		}
 	}
 	if t.abandoned {
-		text, tail = t.speech.Heard(), " —"
+		text, tail = w.heardOf(t), " —"
 	}
 	w.conserve(t, e, text, tail, now)
 	if !t.abandoned {
@@ -247,7 +305,7 @@ func (w *World) conserve(t *turn, e *llm.Event, text, tail string, now int64) {
 	}
 	a := t.agent
 	own := Entry{Kind: EntryOwn, Text: text}
-	if raw, ok := t.speech.Raw(len(text)); ok {
+	if raw, ok := t.speech.Raw(len(text)); ok && !t.altered {
 		own.Text = raw
 		own.Tokens = tokensOf(w.cfg.Model, raw, t.resumed, e.Reply, t.record.goOn)
 	}

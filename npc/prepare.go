@@ -236,8 +236,27 @@ func (w *World) startSpeech(t *turn) {
 	}
 	cfg.Before = a.saidBefore()
 	t.speech = NewSpeech(cfg)
-	t.speech.Add(nil, t.resumed)
+	if a.blocked != nil {
+		t.guard = newGuard(a.blocked)
+	}
+	w.repeatResumed(t)
+}
+
+// repeatResumed takes in what was said before an interruption, which was heard
+// then.
+func (w *World) repeatResumed(t *turn) {
+	pieces := t.speech.Add(nil, t.resumed)
 	t.before = len(t.speech.Text())
+	if t.guard != nil {
+		pieces = t.guard.pass(nil, pieces)
+	}
+	if !w.guarded(t) {
+		return
+	}
+	for _, p := range pieces {
+		t.noteSaid(&p)
+	}
+	t.before = len(t.said)
 }
 
 // enough counts a whole sentence, and reports whether another one would hardly

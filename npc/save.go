@@ -100,7 +100,7 @@ func (t saveTurn) check(want llm.Role) error {
 	}
 	if want == llm.User {
 		if line, _ := CleanLine(t.Text); line != t.Text || len(t.Tokens) > 0 {
-			return fmt.Errorf("%q is no line as Save writes it", t.Text[:min(len(t.Text), 40)])
+			return fmt.Errorf("the text is no line as Save writes it")
 		}
 	}
 	for _, token := range t.Tokens {

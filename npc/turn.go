@@ -58,6 +58,7 @@ type turn struct {
 	text    strings.Builder
 	spent   int    // tokens in whole sentences
 	closing string // why it is being cancelled
+	guard   *guard // nil: nothing is blocked
 	grammar string // turnChoose: of the calls that are allowed
 
 	abandoned bool   // somebody ended it, not what it said
@@ -67,6 +68,16 @@ type turn struct {
 	resumed   string // what the model said before the interruption
 	before    int    // bytes of what was spoken then
 	record    *Explanation
+
+	said     []byte     // guarded: given out
+	whole    int        // of said, in whole sentences
+	altered  bool       // guarded: it is not what the model said
+	excused  bool       // a bark stands for what was not said
+	held     []held     // waits for the content hook
+	number   int        // of the sentence judged last
+	judged   int        // the number of the one being judged; 0: none
+	judgedBy int64      // ns
+	final    *llm.Event // the engine has ended it; what is held goes before
 }
 
 // speaks reports whether the turn is heard.
@@ -203,7 +214,7 @@ func (w *World) Bark(id AgentID, situation string, now int64) bool {
 }
 
 func (w *World) bark(a *agent, situation string, t TurnID, now int64) bool {
-	line, ok := w.barks.pick(a.id, a.persona.Barks[situation], now)
+	line, ok := w.barks.pick(a.id, a.blocked.allows(a.persona.Barks[situation]), now)
 	if ok {
 		w.emit(Event{Kind: EventBark, Agent: a.id, Turn: t, Text: line})
 	}
@@ -220,7 +231,7 @@ func (w *World) Interrupt(id AgentID) bool {
 	}
 	any := false
 	for _, t := range w.turnsOf(a) {
-		if t.kind != turnSummary && t.closing == "" {
+		if t.kind != turnSummary && t.mayAbandon() {
 			w.abandon(t, "interrupted")
 			any = true
 		}
@@ -262,10 +273,15 @@ func (w *World) turnsOf(a *agent) []*turn {
 	return out
 }
 
+// mayAbandon reports whether there is something left to end.
+func (t *turn) mayAbandon() bool {
+	return !t.ended && !t.abandoned && (t.closing == "" || len(t.held) > 0)
+}
+
 // abandon ends a turn before its end. In the engine that takes until its last
 // event; what comes until then is not said any more.
 func (w *World) abandon(t *turn, why string) {
-	if t.closing != "" || t.ended {
+	if !t.mayAbandon() {
 		return
 	}
 	t.closing, t.abandoned = why, true
@@ -273,9 +289,14 @@ func (w *World) abandon(t *turn, why string) {
 	if t.speaks() {
 		e := Event{Kind: EventInterrupted, Agent: t.agent.id, Turn: t.id, Reason: why}
 		if t.speech != nil {
-			e.Text = t.speech.Heard()
+			e.Text = w.heardOf(t)
 		}
 		w.emit(e)
+	}
+	t.held = nil
+	if t.final != nil { // the engine says no more of it
+		w.conclude(t, t.final, w.now)
+		return
 	}
 	if t.request != 0 {
 		w.cfg.Engine.Cancel(t.request)

@@ -92,8 +92,20 @@ type WorldConfig struct {
 	Seed          uint32        // varies every reply
 	Memory        Memory        // nil: none
 
-	// Manual starts no goroutine: the game calls Prepare. For tests and
-	// simulation.
+	// Blocked is what no character says: words and phrases, compared whatever
+	// their case and Unicode form; an entry that ends in * lets its last word go
+	// on ("curs*"). Text is held back as long as it may become one.
+	Blocked []string
+
+	// Content judges each sentence before it is heard: deltas then come a
+	// sentence at a time. It is called from a goroutine of the world's own, one
+	// sentence after the other, so it may take its time; what takes longer than
+	// ContentTimeout (default 2 s), or panics, is not said. Nil: none.
+	Content        func(Utterance) Ruling
+	ContentTimeout time.Duration
+
+	// Manual starts no goroutine: the game calls Prepare and Judge. For tests
+	// and simulation.
 	Manual bool
 }
 
@@ -120,6 +132,11 @@ type World struct {
 	buf     []llm.Event
 	tokens  []llm.Token
 	last    TurnID
+	now     int64      // of the last Poll
+	blocked *blockList // of cfg.Blocked; nil: nothing
+
+	asks    chan *judging // to the content hook
+	rulings chan *judging // from it
 
 	jobs   chan *job // to Prepare
 	done   chan *job // from Prepare
@@ -141,6 +158,7 @@ type agent struct {
 	facts    []Fact
 	said     uint32 // turns so far: varies the seed
 	broken   *broken
+	blocked  *blockList     // the world's and its persona's; nil: nothing
 	records  []*Explanation // of the last turns
 	removed  bool
 	dropped  int // entries so far
@@ -171,6 +189,9 @@ func NewWorld(cfg WorldConfig) (*World, error) {
 	if cfg.BarkQuiet == 0 {
 		cfg.BarkQuiet = defaultBarkQuiet
 	}
+	if cfg.ContentTimeout == 0 {
+		cfg.ContentTimeout = defaultContentTimeout
+	}
 	if cfg.ActionTimeout == 0 {
 		cfg.ActionTimeout = 5 * time.Second
 	}
@@ -181,24 +202,31 @@ func NewWorld(cfg WorldConfig) (*World, error) {
 	if cfg.Active < 1 || cfg.Active > maxActive {
 		ps.add("Active", fmt.Sprintf("%d: want 1 … %d", cfg.Active, maxActive))
 	}
-	if cfg.BarkQuiet < 0 || cfg.ActionTimeout < 0 {
-		ps.add("BarkQuiet, ActionTimeout", "negative: want 0 or more")
+	ps.blocked("Blocked", cfg.Blocked)
+	if cfg.BarkQuiet < 0 || cfg.ActionTimeout < 0 || cfg.ContentTimeout < 0 {
+		ps.add("BarkQuiet, ActionTimeout, ContentTimeout", "negative: want 0 or more")
 	}
 	if len(ps) > 0 {
 		return nil, fmt.Errorf("%w: WorldConfig.%s %s", ErrWorld, ps[0].field, ps[0].what)
 	}
 	w := &World{cfg: cfg, info: info, agents: map[AgentID]*agent{},
 		barks: barker{quiet: cfg.BarkQuiet, said: map[string]int64{}},
-		jobs:  make(chan *job, 2*maxActive), done: make(chan *job, 2*maxActive), quit: make(chan struct{})}
+		jobs:  make(chan *job, 2*maxActive), done: make(chan *job, 2*maxActive), quit: make(chan struct{}),
+		asks: make(chan *judging, 2*maxActive), rulings: make(chan *judging, 2*maxActive),
+		blocked: newBlockList(cfg.Blocked)}
 	if !cfg.Manual {
 		w.scribe.Add(1)
 		go w.write()
+		if cfg.Content != nil {
+			go w.guardContent()
+		}
 	}
 	return w, nil
 }
 
 // Close ends the world: every turn is cancelled in the engine, which is left
-// open. A second Close does nothing.
+// open. A content hook that is at work is not waited for. A second Close does
+// nothing.
 func (w *World) Close() {
 	if w.closed {
 		return
@@ -239,7 +267,10 @@ func (w *World) Add(s AgentSpec) error {
 	if err := s.Offer.Validate(); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrAgent, s.ID, err)
 	}
-	a := &agent{id: s.ID, persona: s.Persona, distance: max(0, s.Distance), offer: s.Offer}
+	a := &agent{id: s.ID, persona: s.Persona, distance: max(0, s.Distance), offer: s.Offer, blocked: w.blocked}
+	if len(s.Persona.Blocked) > 0 {
+		a.blocked = newBlockList(w.cfg.Blocked, s.Persona.Blocked)
+	}
 	a.scene = &scene{members: []*agent{a}}
 	if old, ok := w.saved[s.ID]; ok && old.Persona == a.persona.Name {
 		a.restore(old)
@@ -256,10 +287,10 @@ func (w *World) Remove(id AgentID) error {
 	if err != nil {
 		return err
 	}
+	a.removed = true
 	for _, t := range w.turnsOf(a) {
 		w.abandon(t, "removed")
 	}
-	a.removed = true
 	a.scene.leave(a)
 	w.pending = slices.DeleteFunc(w.pending, func(p pendingAction) bool { return p.agent == a })
 	w.crowded = slices.DeleteFunc(w.crowded, func(o *agent) bool { return o == a })

@@ -83,8 +83,8 @@ func (w *World) Load(data []byte) error {
 	}
 	for _, list := range [][]*turn{slices.Clone(w.waiting), slices.Clone(w.active)} {
 		for _, t := range list {
-			w.abandon(t, "another past was loaded")
 			t.lost = true
+			w.abandon(t, "another past was loaded")
 		}
 	}
 	w.pending, w.crowded, w.facts = nil, nil, s.Facts
