@@ -143,6 +143,9 @@ func (w *World) hear(e *npc.Event) {
 	if n == nil {
 		return // it was destroyed
 	}
+	if int(e.Kind) >= len(ofTalk) {
+		return // EventBlocked: the C ABI has no event for it
+	}
 	out := Event{Kind: ofTalk[e.Kind], NPC: n, Turn: uint64(e.Turn), Text: e.Text, Tokens: e.Tokens}
 	switch e.Kind {
 	case npc.EventDone:
