@@ -116,6 +116,10 @@ func ParseFeatures(s string) (Features, error) {
 // there.
 type DeviceTable struct {
 	Default DeviceID
+
+	// Profile lets the controller choose between devices; nil, or one device,
+	// leaves everything on Default.
+	Profile *PlacementProfile
 }
 
 // place chooses the devices of the two stages.

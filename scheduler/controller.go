@@ -55,6 +55,7 @@ type Controller struct {
 	bucket   bucket
 	act      actuators
 	bound    classifier
+	place    *Placer // nil: there is nothing to choose
 
 	prev       FrameSample
 	seen       bool // prev is a sample
@@ -98,6 +99,9 @@ func New(cfg Config, now Instant) (*Controller, error) {
 	c.bucket = newBucket(cfg.FloorTokensPerSecond, cfg.FloorSpan)
 	c.act.threads = held{value: cfg.MaxThreads, changed: now}
 	c.bound.changed = now
+	if err := c.newPlace(now); err != nil {
+		return nil, err
+	}
 	d := &c.last
 	d.Prefill, d.Decode = cfg.Devices.place()
 	d.Threads, d.Gate, d.Openness, d.Pause = cfg.MaxThreads, GatePaced, cfg.StartOpenness, pauseMax
@@ -256,6 +260,9 @@ func (c *Controller) rebase(s *FrameSample) {
 	c.band.rebase(s.End)
 	c.scoredTill = s.Start
 	c.bound.changed = s.End
+	if c.place != nil {
+		c.place.rebase(s.End)
+	}
 	c.lastWorkEnd, c.memoryTill = s.Start, s.Start
 }
 
@@ -491,11 +498,11 @@ func (c *Controller) afterPause(s *FrameSample) Reason {
 // decide turns what was learned into the decision, by the order at Step.
 func (c *Controller) decide(s *FrameSample, why Reason) {
 	d := &c.last
-	d.Prefill, d.Decode = c.cfg.Devices.place()
 	d.Reference = c.lateness.reference(s.Target)
 	openness := c.loop.openness
 	hot, critical := c.heat(&s.Host)
 	d.Bottleneck, d.Confidence = c.bottleneck(s, hot)
+	c.choosePlace(s)
 
 	owed := c.lateness.debt > 0
 	c.act.watch(openness, s.End)

@@ -149,9 +149,11 @@ func (m DraftMode) String() string { return name(draftNames[:], int(m)) }
 // Decision is what the LLM may do until the next one.
 type Decision struct {
 	Bottleneck      Bottleneck
-	Confidence      float64  // of Bottleneck, [0,1]: the share of recent frames that say the same
-	Prefill, Decode DeviceID // may differ
-	Threads         int      // CPU threads, ≥ 1
+	Confidence      float64     // of Bottleneck, [0,1]: the share of recent frames that say the same
+	Prefill, Decode DeviceID    // may differ
+	Offload         bool        // Placement.Offload
+	Place           PlaceReason // the rule that chose the devices
+	Threads         int         // CPU threads, ≥ 1
 	Gate            Gate
 	Openness        float64       // from yielding all (0) to taking all (1); 0.5 is the whole idle time
 	Margin          time.Duration // GateWindow: it closes this long before the deadline, ≥ 0
