@@ -127,7 +127,8 @@
 // Nothing is logged. What a player said is in the memory of the process (the
 // history, the explanations of the last turns), in what Save returns, and in the
 // Memory that the game gave: nowhere else, not in errors and not in the files of
-// a HeadFolder. Nothing leaves the device: no package below imports the network.
+// a HeadFolder. Nothing leaves the device: no package of lull that sees them imports the
+// network.
 //
 // # Time
 //
