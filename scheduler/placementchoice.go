@@ -234,10 +234,9 @@ func (p *Placer) span(o *option, in *PlaceInput) span {
 	return o.whole
 }
 
-// uses reports whether o computes the rest of the reply on a device of a kind.
-func (p *Placer) uses(o *option, in *PlaceInput, k DeviceKind) bool {
-	decoding := in.Stage == StageDecode || in.Stage == StageVerify || in.Stage == StageDraft
-	return p.profile.Devices[o.dec].Kind == k || !decoding && p.profile.Devices[o.pre].Kind == k
+// uses reports whether o computes on a device of a kind.
+func (p *Placer) uses(o *option, k DeviceKind) bool {
+	return p.profile.Devices[o.dec].Kind == k || p.profile.Devices[o.pre].Kind == k
 }
 
 // best is the option that the rules want, before dwell and settling.
@@ -289,7 +288,7 @@ func (p *Placer) least(in *PlaceInput, why PlaceReason, allow filter, weight flo
 		if !o.lost && cost < fastestCost {
 			fastest, fastestCost = i, cost
 		}
-		if !p.keeps(o, in) || allow.not && p.uses(o, in, allow.kind) {
+		if !p.keeps(o, in) || allow.not && p.uses(o, allow.kind) {
 			continue
 		}
 		if i == p.current {
@@ -327,15 +326,15 @@ func (p *Placer) thrifty(in *PlaceInput, why PlaceReason) (int, PlaceReason) {
 	best, bestCost, own := -1, math.Inf(1), math.Inf(1)
 	for i := range p.options {
 		o := &p.options[i]
-		j := p.span(o, in).joules
-		if !p.keeps(o, in) || math.IsNaN(j) {
+		s := p.span(o, in)
+		if !p.keeps(o, in) || math.IsNaN(s.joules) || math.IsInf(s.seconds, 1) {
 			continue
 		}
 		if i == p.current {
-			own = j
+			own = s.joules
 		}
-		if j < bestCost {
-			best, bestCost = i, j
+		if s.joules < bestCost || s.joules == bestCost && o.whole.joules < p.options[best].whole.joules {
+			best, bestCost = i, s.joules
 		}
 	}
 	switch {
