@@ -87,8 +87,10 @@
 // # What is heard when
 //
 // Say puts EventThinking and a bark (a line that was written beforehand) into
-// the next Poll, so within one frame. No bark is said again by anybody within
-// WorldConfig.BarkQuiet. Then the reply comes: EventText deltas, EventSentence
+// the next Poll, so within one frame, in every phase: no model is asked. No bark
+// is said again by anybody within WorldConfig.BarkQuiet, so a sheet wants as many
+// for "thinking" as the player may ask questions in that time; without one there
+// is EventThinking alone, as while another of the conversation is speaking. Then the reply comes: EventText deltas, EventSentence
 // after each whole sentence, EventDone. In a conversation one character speaks
 // at a time.
 //
@@ -129,6 +131,21 @@
 // Memory that the game gave: nowhere else, not in errors and not in the files of
 // a HeadFolder. Nothing leaves the device: no package of lull that sees them imports the
 // network.
+//
+// # In the middle of a sentence
+//
+// A turn ends once, with EventDone, EventInterrupted or EventFailed, and nothing
+// of it comes afterwards. What was heard until then, and no more, is what the
+// character and its conversation remember.
+//
+//	Interrupt   EventInterrupted; Resume goes on in the middle of the word
+//	Say         interrupts who is spoken to; the new line is answered
+//	Remove      EventInterrupted "removed"; a reply that others hear goes on
+//	Save        the reply under way is not in it: it is as if it had not begun
+//	Load        EventInterrupted; nothing of the past that ended is kept
+//	SetModel    EventInterrupted; who waits is answered by the new model, and
+//	            Resume comes back to what was said in new words
+//	Close       no event; the engine is told to stop
 //
 // # Time
 //

@@ -57,7 +57,7 @@ func Example() {
 		}
 	}
 	// Output:
-	// bark: Hm. Let me think.
+	// bark: Wait. The iron first.
 	// sentence: Forty silver.
 	// sentence: Here it is.
 	// hand_over(item: "sword", to: "player")

@@ -76,11 +76,13 @@ func assault(t *testing.T, text string, heat float32) ([]Event, []*Explanation) 
 	var records []*Explanation
 	for range 2 {
 		s.say("ann", text)
-		s.frames(40)
 		if _, err := s.world.Cue("odo", text, s.now); err != nil {
 			t.Fatal(err)
 		}
-		s.frames(150)
+		s.frames(1)
+		for len(s.world.active)+len(s.world.waiting) > 0 {
+			s.frames(1)
+		}
 	}
 	for _, id := range []AgentID{"ann", "odo"} {
 		records = append(records, s.world.Explain(id)...)

@@ -48,7 +48,9 @@ func (w *World) prepare(j *job) {
 				From: noteMemory, Score: r.Score})
 		}
 	}
+	w.modelMu.Lock()
 	j.plan, j.err = MakePlan(w.cfg.Model, j.in)
+	w.modelMu.Unlock()
 	select {
 	case w.done <- j:
 	case <-w.quit:

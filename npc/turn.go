@@ -104,8 +104,9 @@ type Line struct {
 }
 
 // Say has the player say something to a character, which all in its
-// conversation hear and it answers. A bark, or EventThinking alone, is there at
-// the next Poll. Who is speaking is interrupted; lines that were not answered
+// conversation hear and it answers. A bark is there at the next Poll, or
+// EventThinking alone where all fitting ones were said lately or another of the
+// conversation is speaking. Who is speaking is interrupted; lines that were not answered
 // yet are answered together. Errors wrap ErrAgent, ErrLine or ErrFull; then
 // nothing was said.
 func (w *World) Say(l Line, now int64) (TurnID, error) {
@@ -142,7 +143,9 @@ func (w *World) Say(l Line, now int64) (TurnID, error) {
 	}
 	t.decide("asked by the player at distance %.0f", a.distance)
 	w.emit(Event{Kind: EventThinking, Agent: a.id, Turn: t.id})
-	w.bark(a, situation, t.id, now)
+	if !w.voiceIn(a.scene) { // who is speaking there covers the wait
+		w.bark(a, situation, t.id, now)
+	}
 	return t.id, nil
 }
 
@@ -202,15 +205,23 @@ func (w *World) ask(a *agent, kind turnKind, now int64) *turn {
 }
 
 // Bark has a character say a line for a situation, and reports whether it has
-// one that was not said lately, and is not speaking.
+// one that was not said lately, and nobody of its conversation is speaking.
 func (w *World) Bark(id AgentID, situation string, now int64) bool {
 	a := w.agents[id]
-	if a == nil || len(w.out) >= maxEvents || slices.ContainsFunc(w.active, func(t *turn) bool {
+	if a == nil || len(w.out) >= maxEvents || w.voiceIn(a.scene) || slices.ContainsFunc(w.active, func(t *turn) bool {
 		return t.agent == a && t.request != 0 && t.speech != nil
 	}) {
 		return false
 	}
 	return w.bark(a, situation, 0, now)
+}
+
+// voiceIn reports whether somebody of a conversation is in the middle of what is
+// heard.
+func (w *World) voiceIn(s *scene) bool {
+	return slices.ContainsFunc(w.active, func(t *turn) bool {
+		return t.agent.scene == s && t.speech != nil && !t.abandoned && w.heardOf(t) != ""
+	})
 }
 
 func (w *World) bark(a *agent, situation string, t TurnID, now int64) bool {

@@ -115,8 +115,10 @@ type WorldConfig struct {
 //
 // Call from the game thread, except Prepare. No method waits.
 type World struct {
-	cfg  WorldConfig
-	info llm.Info
+	cfg       WorldConfig
+	info      llm.Info
+	anyActive bool       // cfg.Active is the default
+	modelMu   sync.Mutex // held while a prompt is made, and while cfg.Model changes
 
 	agents  map[AgentID]*agent
 	saved   map[AgentID]saveAgent // loaded, of characters that are not in the world yet
@@ -183,8 +185,9 @@ func NewWorld(cfg WorldConfig) (*World, error) {
 	if cfg.Player == "" {
 		cfg.Player = "Player"
 	}
-	if cfg.Active == 0 {
-		cfg.Active = max(1, min(info.MaxSequences-1, maxActive))
+	anyActive := cfg.Active == 0
+	if anyActive {
+		cfg.Active = activeFor(info)
 	}
 	if cfg.BarkQuiet == 0 {
 		cfg.BarkQuiet = defaultBarkQuiet
@@ -213,7 +216,7 @@ func NewWorld(cfg WorldConfig) (*World, error) {
 		barks: barker{quiet: cfg.BarkQuiet, said: map[string]int64{}},
 		jobs:  make(chan *job, 2*maxActive), done: make(chan *job, 2*maxActive), quit: make(chan struct{}),
 		asks: make(chan *judging, 2*maxActive), rulings: make(chan *judging, 2*maxActive),
-		blocked: newBlockList(cfg.Blocked)}
+		blocked: newBlockList(cfg.Blocked), anyActive: anyActive}
 	if !cfg.Manual {
 		w.scribe.Add(1)
 		go w.write()
