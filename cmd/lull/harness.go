@@ -29,7 +29,8 @@ quiet meanwhile.`, `
   lull harness list
   lull harness run cpu-bound-60 --policy native,vanilla,lull --repeat 3
   lull harness selftest`,
-		newHarnessRun(a), newHarnessList(a), newHarnessContention(a), newHarnessSelftest(a))
+		newHarnessRun(a), newHarnessList(a), newHarnessContention(a), newHarnessSelftest(a),
+		newHarnessSoC(a))
 }
 
 type harnessFlags struct {

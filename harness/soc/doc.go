@@ -1,0 +1,62 @@
+// Package soc simulates a system on a chip, with a game in front and a language
+// model behind it, and lets the real scheduler.Controller, scheduler.Sensor,
+// llm.Engine and speculative.Speculator run on it in virtual time. It is the
+// phone that we don't have, and it never claims to be one: everything that it
+// prints says "simulated".
+//
+// # The chip
+//
+// One memory serves all. With B = peak · efficiency · clock, the NPU's traffic h
+// goes first (at most 0.9 of B), the rest of the traffic shares what is left. u
+// is the load of the memory, both as shares of B:
+//
+//	latency L = 1 + queue · u / ((1-h)·(1-u))      of low-priority traffic; ≥ wish / what is left
+//	speed     = 1 / ((1-s)/clock + s·L)            of a thread that waits s of its time for memory
+//	NPU reads take 1 + coupling · (others' traffic / B) times as long
+//
+// In numbers: 8-elite has B = 84.8 · 0.85 = 72 GB/s. Llama-3.1-8B reads 4.53 GB a
+// token at 58 GB/s, so h is 0.8 with a token of 78 ms; a game that moves 6 GB/s makes
+// u = 0.9. With queue = 0.07 its latency is 1 + 0.07·0.9/(0.2·0.1) = 4.2, and work that
+// waits a third of its time runs at 1/(0.67 + 0.33·4.2) = 0.49 of its speed.
+//
+// The clock of the memory is chosen every 64 ms from the load of the last 64 ms,
+// except that the NPU's driver asks for the top while it computes. A graph that
+// was started is not stopped: the gate is asked between layers only.
+//
+// A layer of a batch of n tokens takes max(read, compute·n) + extra, where extra
+// is a dispatch, and for more than one token a step and a slope beside reading,
+// which make T(8)/T(1) and T(32)/T(1) what was published.
+//
+// Heat is a resistance and a capacity: dT/dt = (ambient + P·R - T)/τ. From
+// throttle_c to severe_c clocks fall to low_clock.
+//
+// # The game
+//
+// Frames begin on a grid; CPU, then GPU, then the image is shown on the next line.
+// A frame's times are a mean, varied by a slow scene and by itself, and
+// sometimes by a heavy tail. Questions follow replies after a pause. Memories come
+// up and are embedded on a core: at once, or for lull when the scheduler says so.
+//
+// # What is said
+//
+// Text is drawn with a seed: words, and stretches that stood before, which
+// n-grams find. A draft model knows each next token with a chance of its own. So
+// what is accepted follows from the process and the real speculation.
+//
+// # Sameness
+//
+// One goroutine, one order of events, generators of its own, and of floating point only
+// + - · / and square root, each rounded (mul): the same seed gives the same bytes on
+// amd64 and arm64.
+//
+// # Parameters
+//
+// stand in chips, apps and models, each with its source: a row of the published
+// facts, a named public figure, or "fitted". Package fit fits those. What is
+// compared with (late frames, tokens/s) is never written into a parameter.
+//
+// # Out of scope
+//
+// Operating systems beyond a fair share of cores, GPU as a place for the model,
+// caches, several models at one time, and being right about a phone.
+package soc
