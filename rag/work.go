@@ -95,6 +95,9 @@ func (s *Store) WorkContext(ctx context.Context, budget time.Duration) Done {
 	if budget <= 0 {
 		return d
 	}
+	if d.Err = s.refusal(); d.Err != nil {
+		return d
+	}
 	start := s.cfg.stopwatch()
 	// The first piece is held against the whole budget: who grants exactly what
 	// Next or Due asked for gets that piece done.
@@ -106,6 +109,13 @@ func (s *Store) WorkContext(ctx context.Context, budget time.Duration) Done {
 	}
 	d.Spent = s.cfg.stopwatch() - start
 	return d
+}
+
+// refusal is why the store takes no changes: closed, or open for reading only.
+func (s *Store) refusal() error {
+	s.front.mu.Lock()
+	defer s.front.mu.Unlock()
+	return s.front.refuse
 }
 
 // step embeds one piece, if one fits, and reports whether to go on.
@@ -290,6 +300,9 @@ type Slice struct {
 // without a vector has waited for half of EmbedWithin. Whoever grants time gives
 // it the next idle window that is as long as Budget.
 func (s *Store) Due() Slice {
+	if s.refusal() != nil {
+		return Slice{}
+	}
 	s.embed.mu.Lock()
 	defer s.embed.mu.Unlock()
 	next, _ := s.choose(0)

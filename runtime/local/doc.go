@@ -42,5 +42,24 @@
 // VerifyWidth reach the next grant; in a menu both are all there is. Close ends
 // engine, speculator, draft model and target in that order.
 //
-// Out of scope: what is said (npc), what is remembered (rag).
+// # Memories
+//
+// OpenMemories adds an embedder behind the model's gate and a goroutine that
+// serves the stores:
+//
+//	SetPhase(combat)   no text is embedded from now on, and what runs is stopped
+//	FrameEnd           Decision.IndexTime is credited; combat, cutscenes and
+//	                   pressure grant none, and take back what was not used
+//	the goroutine      rag.Store.Work with the credit, once the next text fits
+//
+// Example: in calm play a decision grants 2 ms, and the next text takes 16 ms by
+// those before it. After eight frames the text is embedded; at the gate it waits
+// for idle time like a layer of speech. In a menu each frame grants 100 ms. A text
+// of 150 ms fits no credit of play, and is embedded in a menu, or when half of
+// rag.Config.EmbedWithin has passed since it was remembered, in the next frames
+// that grant anything at all. Only a fight or pressure that lasts for the other
+// half can make it later than that. A question of a character follows the same
+// rule: where nothing is granted, it is recalled by words.
+//
+// Out of scope: what is said (npc), what is remembered and found (rag).
 package local

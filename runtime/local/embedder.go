@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/lull-npc/lull/rag"
 	"github.com/lull-npc/lull/runtime/assets"
@@ -58,6 +59,7 @@ type embedJob struct {
 
 type embedded struct {
 	vector []float32
+	took   time.Duration // computing
 	err    error
 }
 
@@ -128,7 +130,7 @@ func (e *Embedder) work(lowPriority bool, ready chan<- error) {
 			if e.observe != nil {
 				e.observe(w)
 			}
-			j.done <- embedded{v, err}
+			j.done <- embedded{v, max(0, time.Duration(w.End-w.Start)-w.Waited), err}
 		}
 	}
 }
@@ -148,24 +150,32 @@ const hashDigits = 16
 
 // Embed implements rag.Embedder. A text longer than one pass is split. Errors
 // that wrap rag.ErrInterrupted say that the text may be tried again, those that
-// wrap llamacpp.ErrNoContent that it never has a vector.
+// wrap rag.ErrNoContent that it never has a vector.
 func (e *Embedder) Embed(ctx context.Context, text string) ([]float32, error) {
+	x, _, err := e.EmbedTimed(ctx, text)
+	return x, err
+}
+
+// EmbedTimed implements rag.Timed: waiting at the gate is no cost.
+func (e *Embedder) EmbedTimed(ctx context.Context, text string) ([]float32, time.Duration, error) {
 	j := embedJob{ctx, text, make(chan embedded, 1)}
 	select {
 	case e.jobs <- j:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("local: %w: %w", rag.ErrInterrupted, context.Cause(ctx))
+		return nil, 0, fmt.Errorf("local: %w: %w", rag.ErrInterrupted, context.Cause(ctx))
 	case <-e.quit:
-		return nil, fmt.Errorf("local: embed: %w", llm.ErrClosed)
+		return nil, 0, fmt.Errorf("local: embed: %w", llm.ErrClosed)
 	}
 	r := <-j.done // soon: the pass ends when ctx does
 	switch {
 	case r.err == nil:
-		return r.vector, nil
+		return r.vector, r.took, nil
+	case errors.Is(r.err, llamacpp.ErrNoContent):
+		return nil, 0, fmt.Errorf("local: %w: %w", rag.ErrNoContent, r.err)
 	case errors.Is(r.err, llm.ErrStopped), ctx.Err() != nil:
-		return nil, fmt.Errorf("local: %w: %w", rag.ErrInterrupted, r.err)
+		return nil, r.took, fmt.Errorf("local: %w: %w", rag.ErrInterrupted, r.err)
 	}
-	return nil, fmt.Errorf("local: %w", r.err)
+	return nil, r.took, fmt.Errorf("local: %w", r.err)
 }
 
 // Stop ends a running pass within one node of the graph, and every later one

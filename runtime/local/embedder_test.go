@@ -17,7 +17,7 @@ import (
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
-var _ rag.Embedder = (*Embedder)(nil)
+var _ rag.Timed = (*Embedder)(nil)
 
 // openTestEmbedder opens the real one behind a gate that the test holds.
 func openTestEmbedder(t *testing.T, change func(*EmbedderConfig)) (*Embedder, llm.Gate) {
@@ -81,7 +81,8 @@ func TestEmbedderForMemories(t *testing.T) {
 		t.Errorf("%d tokens were told to Observe", tokens)
 	}
 	_, err := e.Embed(t.Context(), "😀")
-	if !errors.Is(err, llamacpp.ErrNoContent) || errors.Is(err, rag.ErrInterrupted) {
+	if !errors.Is(err, llamacpp.ErrNoContent) || !errors.Is(err, rag.ErrNoContent) ||
+		errors.Is(err, rag.ErrInterrupted) {
 		t.Errorf("a text of unknown characters: %v", err)
 	}
 }

@@ -26,6 +26,10 @@ type Runtime struct {
 	observe func(llm.Work) // nil: nobody watches
 	once    sync.Once
 
+	opening  sync.Mutex // memories, ended
+	memories atomic.Pointer[Memories]
+	ended    bool
+
 	// Game thread.
 	marks         scheduler.Marks
 	control       *scheduler.Controller // nil: nobody decides
@@ -74,6 +78,7 @@ func (r *Runtime) FrameEnd(id uint64, deadline, now int64) scheduler.Decision {
 	s.Quiet = !r.ranAtBegin && !running && groups == r.groupsAtBegin
 	r.step(s)
 	r.publish(r.marks.Plan(r.decision))
+	r.grantMemories(now)
 	return r.decision
 }
 
@@ -96,11 +101,17 @@ func (r *Runtime) Frame(s scheduler.FrameSample) scheduler.Decision {
 	s.Phase, s.Host, s.Marked = r.phase, r.host, false
 	r.step(s)
 	r.publish(scheduler.Window{Gate: r.decision.Gate, Pause: r.decision.Pause})
+	r.grantMemories(int64(s.End))
 	return r.decision
 }
 
 // SetPhase tells what the game does now. Call from the game thread.
-func (r *Runtime) SetPhase(p scheduler.Phase) { r.phase = p }
+func (r *Runtime) SetPhase(p scheduler.Phase) {
+	r.phase = p
+	if m := r.memories.Load(); m != nil && r.control != nil {
+		m.setPhase(p)
+	}
+}
 
 // SetHost tells facts of the whole device, about once a second. Call from the
 // game thread.
@@ -115,18 +126,23 @@ func (r *Runtime) Reasons() [scheduler.Reasons]int { return r.reasons }
 // Spec says how the engine was built. Safe for concurrent use.
 func (r *Runtime) Spec() Spec { return r.spec }
 
-// Close ends the worker, cancels every request and frees the model. It returns
-// when every thread has ended. Safe for concurrent use.
+// Close ends the worker, cancels every request, writes and closes the memories,
+// and frees the model. It returns when every thread has ended. Safe for concurrent use.
 func (r *Runtime) Close() error {
 	var err error
 	r.once.Do(func() {
+		r.opening.Lock()
+		r.ended = true
+		m := r.memories.Load()
+		r.opening.Unlock()
+		remembered := m.close()
 		if r.relief != nil {
 			r.relief.close()
 		}
 		r.worker.Stop()
 		r.Engine.Close()
 		r.sense.store()
-		err = errors.Join(r.guess.close(), r.Model.Close())
+		err = errors.Join(remembered, r.guess.close(), r.Model.Close())
 	})
 	return err
 }

@@ -146,6 +146,13 @@ func (r *Runtime) drafting() (width int, model bool) {
 	}
 }
 
+// grantMemories tells memory work what the decision grants it.
+func (r *Runtime) grantMemories(now int64) {
+	if m := r.memories.Load(); m != nil && r.control != nil {
+		m.publish(&r.decision, now)
+	}
+}
+
 func (r *Runtime) publish(w scheduler.Window) {
 	r.Model.Gate().Publish(llm.Window{
 		Mode: llm.GateMode(w.Gate), Open: int64(w.Open), Close: int64(w.Close), Pause: w.Pause,
