@@ -1,0 +1,272 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lull-npc/lull/runtime/assets"
+	"github.com/lull-npc/lull/runtime/llamacpp"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// vulkanLibrary is the asset whose library has a Vulkan backend.
+const vulkanLibrary = "llama-linux-x64-vulkan"
+
+// inChild says that this process is the one that loads that library: a process
+// has one llama.cpp, and the other tests here use the default one.
+const inChild = "LULL_TEST_TWO_DEVICES"
+
+// handoverTie is how far two logits may lie apart and still change places
+// between two devices, whose products are rounded otherwise.
+const handoverTie = 0.5
+
+// TestTwoDevices moves replies between the CPU and a Vulkan device, which may be
+// llvmpipe.
+func TestTwoDevices(t *testing.T) {
+	if os.Getenv(inChild) == "" {
+		twoDevicesInChild(t)
+		return
+	}
+	models := openTwo(t)
+	// A token takes llvmpipe half a second and more, so the long test is a soak.
+	prompts, switches, soak := 1, 2, os.Getenv("LULL_SOAK") != ""
+	if soak {
+		prompts, switches = 20, 100
+	}
+	equal := 0
+	replies := map[int][]llm.Token{}
+	cpu, gpu := models[0], models[1]
+	p := placeTwo(t, models, nil)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range prompts { // prefill there, decode here
+		prompt := handoverPrompt(t, cpu, i)
+		replies[i] = replyOf(t, p, prompt, func(int) { p.Place(on("CPU", "CPU")) })
+		if !soak {
+			continue
+		}
+		got := replyOf(t, p, prompt, func(int) { p.Place(on(gpu.Info().Device, "CPU")) })
+		equal += sameUpToTies(t, cpu, prompt, replies[i], got, fmt.Sprintf("prompt %d, prefill on Vulkan", i))
+		got = replyOf(t, p, prompt, func(int) { p.Place(on(gpu.Info().Device, gpu.Info().Device)) })
+		equal += sameUpToTies(t, cpu, prompt, replies[i], got, fmt.Sprintf("prompt %d, all on Vulkan", i))
+	}
+	for i := range switches { // in the middle of a reply, there and perhaps back
+		k := i % prompts
+		prompt := handoverPrompt(t, cpu, k)
+		at, back := 1+rng.IntN(handoverTokens-1), rng.IntN(2*handoverTokens)
+		if !soak {
+			at, back = 2+i, 4+i
+		}
+		got := replyOf(t, p, prompt, func(n int) {
+			to := on("CPU", "CPU")
+			if n >= at && (back < at || n < back) {
+				to = on(gpu.Info().Device, gpu.Info().Device)
+			}
+			p.Place(to)
+		})
+		equal += sameUpToTies(t, cpu, prompt, replies[k], got, fmt.Sprintf("prompt %d, switched at %d and %d", k, at, back))
+	}
+	t.Logf("%d replies are token for token those of the CPU", equal)
+	if h := p.Handovers(); h.Moved < prompts || h.Computed > 0 {
+		t.Errorf("%+v: want each move by the state", h)
+	} else {
+		t.Logf("%d moves of %d tokens", h.Moved, h.Tokens)
+	}
+	failsMidReply(t, models, handoverPrompt(t, cpu, 0), replies[0])
+}
+
+// failsMidReply takes the Vulkan device away after some tokens.
+func failsMidReply(t *testing.T, models []llm.Model, prompt, want []llm.Token) {
+	broken := &failing{Model: models[1], after: 2}
+	var events []DeviceEvent
+	p := placeTwo(t, []llm.Model{models[0], broken}, func(e DeviceEvent) { events = append(events, e) })
+	id := broken.Info().Device
+	got := replyOf(t, p, prompt, func(int) { p.Place(on("CPU", id)) })
+	sameUpToTies(t, models[0], prompt, want, got, "the device failed in the middle")
+	if len(events) != 1 || events[0].To != "CPU" || p.Handovers().Computed != 1 {
+		t.Errorf("%+v %+v", events, p.Handovers())
+	}
+}
+
+func on(prefill, decode string) scheduler.Placement {
+	return scheduler.Placement{Prefill: scheduler.DeviceID(prefill), Decode: scheduler.DeviceID(decode)}
+}
+
+// failing is a model whose device is gone after some batches.
+type failing struct {
+	llm.Model
+	after int
+}
+
+func (f *failing) Fingerprint() string              { return identity(f.Model) }
+func (f *failing) AdoptSampler(s llm.Sampler) error { return f.Model.(samplerAdopter).AdoptSampler(s) }
+func (f *failing) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
+	if f.after--; f.after < 0 {
+		return llm.Work{}, errors.New("device lost")
+	}
+	return f.Model.Decode(b, g)
+}
+
+// twoDevicesInChild runs this test again, in a process with the other library.
+func twoDevicesInChild(t *testing.T) {
+	store, err := assets.Open(assets.Options{Offline: true, LlamaLib: vulkanLibrary})
+	if err == nil {
+		_, err = store.LocateLibrary()
+	}
+	if err != nil {
+		t.Skipf("no second device: %v (lull assets fetch %s)", err, vulkanLibrary)
+	}
+	if _, err := assets.Locate(assets.Options{Offline: true}); err != nil {
+		t.Skipf("no real model: %v", err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestTwoDevices$", "-test.v")
+	cmd.Env = append(os.Environ(), inChild+"=1", "GGML_VK_VISIBLE_DEVICES=0")
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Fatalf("%v\n%s", err, out)
+	case strings.Contains(string(out), "--- SKIP"):
+		t.Skipf("%s", out)
+	}
+	t.Logf("%s", out)
+}
+
+func openTwo(t *testing.T) []llm.Model {
+	t.Helper()
+	found, err := assets.Locate(assets.Options{Offline: true, LlamaLib: vulkanLibrary})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := llamacpp.Load(found.Library.Path); err != nil {
+		t.Fatal(err)
+	}
+	devices, err := llamacpp.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(devices, func(d llamacpp.Device) bool { return d.Kind == llamacpp.GPU })
+	if i < 0 {
+		t.Skip("no Vulkan device: apt-get install mesa-vulkan-drivers brings one that computes on the CPU")
+	}
+	clock := llm.NewClock()
+	var models []llm.Model
+	for _, id := range []string{"CPU", devices[i].ID} {
+		m, err := llamacpp.Open(context.Background(), found.Model.Path, llamacpp.Options{Device: id, Clock: clock,
+			Admit: Admit, Context: 256, MaxSequences: 2, MaxBatch: 64, Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		models = append(models, m)
+	}
+	return models
+}
+
+func placeTwo(t *testing.T, models []llm.Model, note func(DeviceEvent)) *Placed {
+	t.Helper()
+	p, err := NewPlaced(models, note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// handoverTokens is the length of a reply here.
+const handoverTokens = 8
+
+var handoverTopics = []string{"the old bridge", "your wares", "the dragon in the north", "the king's daughter",
+	"a bed for the night", "the road to the harbour", "your broken sword", "the missing cat", "tonight's weather",
+	"the price of bread", "the temple bells", "your childhood", "the war", "a game of dice", "the best ale here",
+	"ghosts", "the river's fish", "gold", "the stranger at the door", "saying goodbye"}
+
+func handoverPrompt(t *testing.T, m llm.Model, i int) []llm.Token {
+	t.Helper()
+	segments, err := m.RenderChat([]llm.Turn{{Role: llm.User, Text: "Tell me about " + handoverTopics[i] + "."}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, _, err := llm.TokenizeChat(m, segments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prompt
+}
+
+// replyOf decodes a prompt and then greedily; before is called ahead of each
+// batch with how many tokens have been said.
+func replyOf(t *testing.T, m llm.Model, prompt []llm.Token, before func(said int)) []llm.Token {
+	t.Helper()
+	s, err := m.NewSequence()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sampler, err := m.NewSampler(llm.Sampling{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sampler.Close()
+	var b llm.Batch
+	var out []llm.Token
+	next := prompt
+	for len(out) < handoverTokens {
+		b.Reset()
+		for i, x := range next {
+			b.Add(s, x, i == len(next)-1)
+		}
+		before(len(out))
+		if _, err := m.Decode(&b, llm.Grant{}); err != nil {
+			t.Fatal(err)
+		}
+		x, err := sampler.Sample(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, x)
+		next = out[len(out)-1:]
+	}
+	return out
+}
+
+// sameUpToTies compares replies up to the first near-tie: what follows one is
+// another reply. It returns 1 where there is none.
+func sameUpToTies(t *testing.T, m llm.Model, prompt, want, got []llm.Token, what string) (equal int) {
+	t.Helper()
+	at := 0
+	for at < len(want) && want[at] == got[at] {
+		at++
+	}
+	if at == len(want) {
+		return 1
+	}
+	s, err := m.NewSequence()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var b llm.Batch
+	all := append(slices.Clone(prompt), want[:at]...)
+	for i, x := range all {
+		b.Add(s, x, i == len(all)-1)
+	}
+	if _, err := m.Decode(&b, llm.Grant{}); err != nil {
+		t.Fatal(err)
+	}
+	logits, err := m.(*llamacpp.Model).Logits(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap := logits[want[at]] - logits[got[at]]
+	t.Logf("%s: token %d differs, the logits by %.3f", what, at, gap)
+	if gap > handoverTie {
+		t.Errorf("%s: token %d differs, and the logits by %.3f: that is no near-tie", what, at, gap)
+	}
+	return 0
+}
