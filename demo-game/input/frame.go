@@ -1,0 +1,59 @@
+package input
+
+// Frame is what a player does in one tick.
+type Frame struct {
+	held, pressed [Actions]bool
+
+	Typed     []rune // text, in order
+	Backspace bool
+	Enter     bool   // ends a line of text
+	Escape    bool   // leaves a line of text
+	RawKey    string // a key that went down, for rebinding; "" is none
+
+	MouseX, MouseY int  // in pixels of the 640×360 screen
+	Click          bool // the left button went down
+
+	Said    string // a script says a whole line at once
+	Caption string // a script shows the text of this key
+	Ended   bool   // a script is over
+}
+
+// Held reports whether an action's key is down.
+func (f *Frame) Held(a Action) bool { return f.held[a] }
+
+// Pressed reports whether it went down in this tick.
+func (f *Frame) Pressed(a Action) bool { return f.pressed[a] }
+
+// Hold marks an action as held; Press as gone down.
+func (f *Frame) Hold(a Action) { f.held[a] = true }
+
+// Press marks an action as gone down in this tick.
+func (f *Frame) Press(a Action) { f.held[a], f.pressed[a] = true, true }
+
+// Tracker makes frames of the keys that are down, tick by tick. Call from one
+// goroutine at a time.
+type Tracker struct{ before map[string]bool }
+
+// Next is the frame in which these keys are down.
+func (t *Tracker) Next(b *Bindings, down []string) Frame {
+	var f Frame
+	now := make(map[string]bool, len(down))
+	for _, k := range down {
+		now[k] = true
+		if !t.before[k] {
+			f.RawKey = k
+			f.Enter = f.Enter || k == "Enter" || k == "NumpadEnter"
+			f.Escape = f.Escape || k == "Escape"
+		}
+	}
+	for a := range Actions {
+		for _, k := range b.Keys(a) {
+			if now[k] {
+				f.held[a] = true
+				f.pressed[a] = f.pressed[a] || !t.before[k]
+			}
+		}
+	}
+	t.before = now
+	return f
+}

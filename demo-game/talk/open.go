@@ -1,0 +1,165 @@
+package talk
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lull-npc/lull/harness"
+	"github.com/lull-npc/lull/rag"
+	"github.com/lull-npc/lull/runtime/assets"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/local"
+)
+
+// Stage is what speaks under a policy: an engine with its model, and memories.
+// The zero value is silent.
+type Stage struct {
+	Engine  *llm.Engine
+	Model   llm.Model
+	Runtime *local.Runtime // nil: nobody marks frames
+	Store   *rag.Store     // nil: nothing is remembered beyond the talk
+
+	// Pump, when set, computes on the game thread, and no goroutine does anything:
+	// for tests and for headless play with a scripted model.
+	Pump func()
+
+	Close func() error // nil: nothing to close
+}
+
+// Opener opens a stage. Called on a goroutine of its own; observe is told what
+// the engine does, tell how far opening is.
+type Opener func(ctx context.Context, p harness.Policy, observe func(llm.Work),
+	tell func(what string, done float64)) (Stage, error)
+
+// Real opens llama.cpp with the files in the cache. dir is the folder of the
+// memories; "" keeps them in memory.
+func Real(o assets.Options, dir string, note func(string)) Opener {
+	return func(ctx context.Context, p harness.Policy, observe func(llm.Work),
+		tell func(string, float64)) (Stage, error) {
+		if p.Spec == nil {
+			store, err := rag.Open(rag.DefaultConfig(dir))
+			if err != nil {
+				return Stage{}, err
+			}
+			return Stage{Store: store, Close: store.Close}, nil
+		}
+		rt, err := local.Open(ctx, local.Config{Spec: *p.Spec, Assets: o, Observe: observe, Progress: tell, Note: note})
+		if err != nil {
+			return Stage{}, err
+		}
+		store, err := openStore(ctx, rt, o, dir, note)
+		if err != nil {
+			return Stage{}, errors.Join(err, rt.Close())
+		}
+		return Stage{Engine: rt.Engine, Model: rt.Model, Runtime: rt, Store: store, Close: func() error {
+			return errors.Join(store.Close(), rt.Close())
+		}}, nil
+	}
+}
+
+// openStore opens the memories, found by their words where no embedder is
+// installed.
+func openStore(_ context.Context, _ *local.Runtime, _ assets.Options, dir string,
+	_ func(string)) (*rag.Store, error) {
+	return rag.Open(rag.DefaultConfig(dir))
+}
+
+// crew opens and closes stages, one at a time, off the game thread. The last
+// policy asked for wins.
+type crew struct {
+	open    Opener
+	observe func(llm.Work)
+	tell    func(string, float64)
+
+	ask  chan string // capacity 1: the policy wanted
+	give chan result // capacity 1
+	drop chan Stage  // capacity 1: to be closed before the next opens
+	quit chan struct{}
+	done chan error
+}
+
+type result struct {
+	policy string
+	stage  Stage
+	err    error
+}
+
+func startCrew(open Opener, observe func(llm.Work), tell func(string, float64)) *crew {
+	c := &crew{open: open, observe: observe, tell: tell, ask: make(chan string, 1), give: make(chan result, 1),
+		drop: make(chan Stage, 1), quit: make(chan struct{}), done: make(chan error, 1)}
+	go c.run()
+	return c
+}
+
+func (c *crew) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-c.quit
+		cancel()
+	}()
+	for {
+		select {
+		case <-c.quit:
+			c.done <- c.strike()
+			return
+		case policy := <-c.ask:
+			err := c.strike()
+			r := result{policy: policy, err: err}
+			p, err := harness.FindPolicy(policy)
+			if err == nil {
+				r.stage, err = c.open(ctx, p, c.observe, c.tell)
+			}
+			r.err = errors.Join(r.err, err)
+			select {
+			case c.give <- r:
+			case <-c.quit:
+				c.done <- r.stage.close()
+				return
+			}
+		}
+	}
+}
+
+// strike closes the stage that was dropped, if there is one, and one that nobody
+// took over.
+func (c *crew) strike() error {
+	var err error
+	select {
+	case s := <-c.drop:
+		err = s.close()
+	default:
+	}
+	select {
+	case r := <-c.give:
+		err = errors.Join(err, r.stage.close())
+	default:
+	}
+	return err
+}
+
+func (s Stage) close() error {
+	if s.Close == nil {
+		return nil
+	}
+	return s.Close()
+}
+
+// closeWait bounds how long Close waits for threads of a model: beyond it the
+// process ends anyway.
+const closeWait = 5 * time.Second
+
+var errSlow = errors.New("talk: the model did not end in time")
+
+func (c *crew) end() error {
+	close(c.quit)
+	t := time.NewTimer(closeWait)
+	defer t.Stop()
+	select {
+	case err := <-c.done:
+		return err
+	case <-t.C:
+		return errSlow
+	}
+}
