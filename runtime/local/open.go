@@ -19,11 +19,16 @@ type Config struct {
 	Spec   Spec
 	Assets assets.Options // where library and model come from; Offline unless the game fetches
 
-	Device       string // ggml device id; default the CPU
-	Context      int    // tokens a conversation may hold; default 2048
-	MaxSequences int    // conversations kept in the cache; default 4
-	MaxBatch     int    // tokens in one batch; default 256
-	MaxQueue     int    // requests waiting; default 64
+	Device string // ggml device id; default the CPU
+
+	// Placement holds the model on more devices than Device and lets the
+	// controller choose between them; nil: Device alone.
+	Placement *PlacementConfig
+
+	Context      int // tokens a conversation may hold; default 2048
+	MaxSequences int // conversations kept in the cache; default 4
+	MaxBatch     int // tokens in one batch; default 256
+	MaxQueue     int // requests waiting; default 64
 
 	// Heads keeps what was computed of the beginnings that prompts share (lore,
 	// persona sheets) over a restart of the game; nil keeps none.
@@ -108,6 +113,9 @@ func (cfg *Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.Adm
 	}
 	opt := cfg.llamaOptions(clock, admit, "model")
 	opt.MaxSequences = cfg.MaxSequences
+	if cfg.Placement != nil {
+		return cfg.openPlaced(ctx, found.Model.Path, opt)
+	}
 	return llamacpp.Open(ctx, found.Model.Path, opt)
 }
 
@@ -187,6 +195,7 @@ func start(model llm.Model, guess *guessing, sense *sensing, cfg Config) (*Runti
 	}
 	r := &Runtime{Engine: engine, Model: model, Clock: cfg.Clock, spec: cfg.Spec, guess: guess, sense: sense,
 		observe: cfg.Observe}
+	r.placed, _ = model.(*Placed)
 	if err := r.makeSteering(); err != nil {
 		engine.Close()
 		return nil, err

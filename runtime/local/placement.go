@@ -22,6 +22,7 @@ type Placed struct {
 	llm.Tokenizer
 	devices []*placedDevice
 	info    llm.Info
+	profile *scheduler.PlacementProfile // nil: Place says where
 	gate    manyGates
 	note    func(DeviceEvent)
 
@@ -99,6 +100,9 @@ func (p *Placed) index(id scheduler.DeviceID) int {
 // Place says where batches run from the next one on. Devices that are not here
 // or failed are passed over. It neither locks nor waits.
 func (p *Placed) Place(to scheduler.Placement) {
+	if p == nil {
+		return
+	}
 	pre, dec := p.index(to.Prefill), p.index(to.Decode)
 	if to.Offload {
 		pre = dec
@@ -126,6 +130,9 @@ func (p *Placed) Lost(id scheduler.DeviceID) bool {
 // tell lets the controller know what failed since the last frame. Call from the
 // game thread.
 func (p *Placed) tell(c *scheduler.Controller, now scheduler.Instant) {
+	if p == nil {
+		return
+	}
 	for lost, i := p.lost.Load(), 0; lost != p.told && i < len(p.devices); i++ {
 		if bit := uint32(1) << i; lost&bit != 0 && p.told&bit == 0 {
 			c.LoseDevice(p.devices[i].id, now)
@@ -264,7 +271,10 @@ func (p *Placed) decodeOn(to int, b *llm.Batch, g llm.Grant) (llm.Work, error) {
 		s := e.Sequence.(*placedSequence)
 		s.tokens = append(s.tokens, e.Token)
 	}
-	p.at = to
+	if p.at = to; to > 0 {
+		// Layers of another device say nothing about the one whose baselines are known.
+		w.Samples = nil
+	}
 	return w, nil
 }
 

@@ -1,11 +1,13 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -271,5 +273,74 @@ func TestPlacedRefuses(t *testing.T) {
 		if _, err := NewPlaced(models, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}
+	}
+}
+
+// TestRuntimePlaces: the controller's choice reaches the model, and a device that
+// fails in the middle of a reply reaches the controller.
+func TestRuntimePlaces(t *testing.T) {
+	var devices []*onDevice
+	profile := scheduler.PlacementProfile{Devices: []scheduler.PlaceableDevice{{ID: "CPU"},
+		{ID: "HTP0", Kind: scheduler.KindNPU}, {ID: "elsewhere"}}}
+	for id, rate := range map[scheduler.DeviceID]float64{"CPU": 10, "HTP0": 100, "elsewhere": 1000} {
+		for _, stage := range []scheduler.Stage{scheduler.StagePrefill, scheduler.StageDecode} {
+			profile.Figures = append(profile.Figures, scheduler.StageFigures{Device: id, Stage: stage, Rate: rate})
+		}
+	}
+	profile.Handovers = []scheduler.HandoverFigures{{From: "CPU", To: "HTP0"}, {From: "HTP0", To: "CPU"}}
+	spec := DefaultSpec()
+	spec.Speculation = SpeculateOff
+	r, err := Open(context.Background(), Config{Spec: spec,
+		OpenModel: func(context.Context, llm.Clock, llm.AdmitFunc) (llm.Model, error) {
+			p, on := placedOn(t, nil, "CPU", "HTP0")
+			devices, p.profile = on, p.held(&profile)
+			return p, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	frame, now := uint64(0), r.Clock.Now()
+	frames := func(n int) { // of virtual time, in a menu
+		r.SetPhase(scheduler.PhaseMenu)
+		for range n {
+			frame++
+			r.FrameBegin(frame, 16*time.Millisecond, now)
+			r.FrameEnd(frame, now+16e6, now+5e6)
+			now += 16e6
+		}
+	}
+	if d := r.Decision(); d.Decode != "CPU" {
+		t.Errorf("begins on %s", d.Decode)
+	}
+	frames(300)
+	if d := r.Decision(); d.Prefill != "HTP0" || d.Decode != "HTP0" || d.Place != scheduler.PlaceFree {
+		t.Fatalf("%v > %v, %v", d.Prefill, d.Decode, d.Place)
+	}
+	devices[1].fail = func(n int) error {
+		if n > 3 {
+			return errors.New("removed")
+		}
+		return nil
+	}
+	prompt, err := r.Model.Tokenize(nil, "hello there", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Engine.Submit(llm.Request{Prompt: prompt, MaxTokens: 12}); err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; {
+		frames(1)
+		for _, e := range r.Engine.Poll(nil) {
+			if e.Kind == llm.EventFailed {
+				t.Fatal(e.Err)
+			}
+			done = done || e.Kind == llm.EventDone
+		}
+	}
+	frames(1)
+	if d := r.Decision(); d.Prefill != "CPU" || d.Decode != "CPU" || !r.Model.(*Placed).Lost("HTP0") {
+		t.Errorf("after HTP0 failed: %v > %v", d.Prefill, d.Decode)
 	}
 }

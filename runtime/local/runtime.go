@@ -20,6 +20,7 @@ type Runtime struct {
 
 	spec    Spec
 	guess   *guessing // nil: one token at a time
+	placed  *Placed   // nil: on one device
 	sense   *sensing  // nil: nobody asks for the contention of memory
 	worker  *llm.Worker
 	relief  *relief        // nil: the worker's priority is ordinary, or nobody decides

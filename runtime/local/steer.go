@@ -43,7 +43,7 @@ func (r *Runtime) makeSteering() error {
 		c.LowPriorityBase = r.spec.LowPriority
 		c.MaxThreads, c.Layers, c.MaxPrefillChunk = threads, info.Layers, info.MaxBatch
 		c.Draft, c.MaxVerifyWidth = r.guess.sources(), r.guess.width()
-		c.Devices.Default = scheduler.DeviceID(info.Device)
+		c.Devices.Default, c.Devices.Profile = scheduler.DeviceID(info.Device), r.placed.choices()
 		control, err := scheduler.New(c, scheduler.Instant(r.Clock.Now()))
 		if err != nil {
 			return err
@@ -109,6 +109,7 @@ func (r *Runtime) step(s scheduler.FrameSample) {
 		r.idle = !busy
 		r.control.Report(scheduler.Work{Pending: pending(busy), Start: s.End, End: s.End})
 	}
+	r.placed.tell(r.control, s.End)
 	r.decision = r.control.Step(s)
 	r.reasons[r.decision.Reason]++
 	if r.relief != nil {
@@ -131,6 +132,8 @@ func (r *Runtime) apply() {
 	width, model := r.drafting()
 	r.width.Store(int32(width))
 	r.noModel.Store(!model)
+	r.placed.Place(scheduler.Placement{Prefill: r.decision.Prefill, Decode: r.decision.Decode,
+		Offload: r.decision.Offload})
 }
 
 // drafting is how wide a verify batch may be now, and whether the draft model
