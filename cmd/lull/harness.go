@@ -30,7 +30,7 @@ quiet meanwhile.`, `
   lull harness run cpu-bound-60 --policy native,vanilla,lull --repeat 3
   lull harness selftest`,
 		newHarnessRun(a), newHarnessList(a), newHarnessContention(a), newHarnessSelftest(a),
-		newHarnessSoC(a))
+		newHarnessSoC(a), newHarnessFuzz(a))
 }
 
 type harnessFlags struct {
@@ -94,7 +94,7 @@ Ctrl-C prints what there is.`,
 	flags.Uint64Var(&f.seed, "seed", 1, "jitter of the load, order of the questions, the replies")
 	flags.Float64Var(&f.seconds, "seconds", 0, "length of a run, `S`; phases keep their proportions")
 	flags.StringVar(&f.without, "without", "", "`FEATURES` of lull to switch off: "+
-		strings.Join(scheduler.FeatureNames(), ", "))
+		strings.Join(harness.FeatureNames(), ", "))
 	flags.StringVar(&f.preset, "preset", "balanced", "`NAME` of lull's preset: balanced, ui-first, llm-first")
 	flags.StringVar(&f.draft, "draft", "",
 		"draft model for policies that guess ahead: a GGUF `FILE`, or a name in the cache")
@@ -189,7 +189,7 @@ func (f *harnessFlags) chosen(o *harness.Options) error {
 	if o.Policies, err = harness.ParsePolicies(f.policies); err != nil {
 		return &usageError{under("--policy", harness.ErrPolicy, err), "`lull harness list` says what they are"}
 	}
-	if o.Tuning.Without, err = scheduler.ParseFeatures(f.without); err != nil {
+	if o.Tuning.Without, o.Tuning.Memory, err = harness.ParseFeatures(f.without); err != nil {
 		return &usageError{err: under("--without", scheduler.ErrConfig, err)}
 	}
 	if o.Tuning.Preset, err = scheduler.ParsePreset(f.preset); err != nil || o.Tuning.Preset == scheduler.Custom {
@@ -296,13 +296,16 @@ func (a *app) tellUndecided(r *harness.Report) {
 
 // prepare fetches what is missing before the clock runs.
 func (a *app) prepare(ctx context.Context, o harness.Options) error {
-	for _, p := range o.Policies {
-		if p.Spec != nil {
-			_, err := local.Locate(ctx, o.Model.Assets)
-			return advise(err)
-		}
+	if !slices.ContainsFunc(o.Policies, func(p harness.Policy) bool { return p.Spec != nil }) {
+		return nil
 	}
-	return nil
+	if _, err := local.Locate(ctx, o.Model.Assets); err != nil {
+		return advise(err)
+	}
+	if !o.Remembers() {
+		return nil
+	}
+	return advise(local.LocateEmbedder(ctx, o.Model.Assets))
 }
 
 // harnessWrite shows a report, whole or in part.

@@ -136,7 +136,13 @@ func (g *game) fire() {
 		w.index.active = false
 		g.rec.embedded[g.steer.phase.String()]++
 	}
-	g.embed()
+	g.frames()
+	g.embed() // after a phase may have begun
+}
+
+// frames moves the frame on.
+func (g *game) frames() {
+	w := g.world
 	switch {
 	case g.stage == waiting && w.now >= g.shown:
 		g.frameBegin()

@@ -31,6 +31,7 @@ type model struct {
 	spread  []float64 // of each layer
 	streams *streams
 
+	watch   func(width int, prompt, begins bool) // of batches and groups; nil: nobody
 	rows    []llm.Token
 	samples []llm.LayerSample
 	open    int
@@ -106,6 +107,9 @@ func (m *model) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 	if err != nil {
 		return llm.Work{}, err
 	}
+	if m.watch != nil {
+		m.watch(len(b.Entries), rows < len(b.Entries), true)
+	}
 	w := llm.Work{Threads: m.threads, Start: m.world.now}
 	if g.Threads > 0 {
 		w.Threads = min(g.Threads, m.threads)
@@ -170,6 +174,9 @@ func (m *model) run(b *llm.Batch, w *llm.Work, rows, past int) bool {
 		if !ok {
 			return false
 		}
+		if m.watch != nil {
+			m.watch(width, false, false)
+		}
 		begin, last := m.world.now, first+size-1
 		free := m.gate.Window().Mode == llm.GateFree
 		for layer := first; layer < first+size; layer++ {
@@ -231,7 +238,7 @@ func (m *model) cost(layers, head float64, width, past, threads int) job {
 	}
 	j.read = j.bytes / bandwidth // GB/s is bytes a ns
 	j.compute = mul(2*n.Params.Value*1e9, mul(body, float64(width))) / (compute * 1e3)
-	j.extra = d.DispatchUS.Value * 1e3
+	j.extra = mul(d.DispatchUS.Value, 1e3)
 	if width > 1 {
 		j.extra += mul(j.read, d.BatchStep.Value+mul(d.BatchSlope.Value, float64(width-1)))
 	}

@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -335,4 +337,69 @@ func FuzzParameters(f *testing.F) {
 			t.Errorf("app: %v", err)
 		}
 	})
+}
+
+// Random chips and games break no promise. LULL_SOAK=1 plays 10,000.
+func TestFuzzSeeds(t *testing.T) {
+	seeds := uint64(150)
+	if os.Getenv("LULL_SOAK") != "" {
+		seeds = 10_000
+	}
+	for seed := range seeds {
+		v, err := Fuzz(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v != nil {
+			t.Errorf("%s", v)
+		}
+	}
+}
+
+// The watcher sees what it is to see: a policy that nobody steers, told to keep
+// what a steered one must.
+func TestWatcherSees(t *testing.T) {
+	x := func(change func(*session, *watcher)) *Violation {
+		o := options(t, "social", PolicyLull, 8)
+		s, err := newSession(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWatcher(s, &o)
+		change(s, w)
+		if err := s.play(); err != nil {
+			t.Fatal(err)
+		}
+		w.end()
+		return w.found
+	}
+	if v := x(func(*session, *watcher) {}); v != nil {
+		t.Fatalf("undisturbed: %s", v)
+	}
+	for want, change := range map[string]func(*session, *watcher){
+		"floor":   func(_ *session, w *watcher) { w.span = 0.001 },
+		"physics": func(s *session, _ *watcher) { s.world.celsius = 900 },
+		"memory":  func(s *session, _ *watcher) { s.game.rec.begun["combat"]++ },
+		"granted": func(s *session, w *watcher) {
+			w.session.steer.target.watch = func(n int, p, b bool) { w.batch(n+200, true, true) }
+		},
+		"gate": func(s *session, w *watcher) {
+			s.steer.target.gate = llm.NewGate(s.world, func(int64, int64, llm.Window, time.Duration, bool) (llm.Verdict,
+				int64) {
+				return llm.Go, 0
+			})
+		},
+		"dwell": func(s *session, w *watcher) {
+			n := 0
+			s.game.watch = func(f scheduler.FrameSample, d scheduler.Decision) {
+				n++
+				d.PrefillChunk = n
+				w.frame(f, d)
+			}
+		},
+	} {
+		if v := x(change); v == nil || v.Invariant != want {
+			t.Errorf("%s: found %v", want, v)
+		}
+	}
 }

@@ -96,10 +96,12 @@ type world struct {
 	gigabytes       float64
 	hottest         float64
 	throttled       float64 // ns
+	computed        float64 // ns in which the model did
 	governorChanges int
 
-	next func() int64 // when the game's next event is due
-	fire func()       // what happens then
+	next  func() int64 // when the game's next event is due
+	fire  func()       // what happens then
+	watch func()       // after each event; nil: nobody
 }
 
 var _ llm.Clock = (*world)(nil)
@@ -154,6 +156,9 @@ func (w *world) step(limit int64) bool {
 	}
 	w.fire()
 	w.rates()
+	if w.watch != nil {
+		w.watch()
+	}
 	return true
 }
 
@@ -200,6 +205,7 @@ func (w *world) pass(ns int64) {
 	}
 	w.spend(dt)
 	if w.job.active {
+		w.computed += dt
 		w.job.left -= dt / w.job.takes
 		if w.job.left < 1e-9 {
 			w.job.left = 0
