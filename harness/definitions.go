@@ -25,6 +25,17 @@ var definitions = []metrics.Definition{
 		Text: "Of game_thread_us, the time in which the game thread had a core: the rest is another thread's " +
 			"doing.",
 	}, {
+		Name: "embeddings", Unit: "count by phase", Source: "lull",
+		Text: "Vectors made, of memories and of questions, by the phase in which each was done. Empty where nobody " +
+			"remembers: scenarios without memories, and policies without a controller, which nobody grants time.",
+	}, {
+		Name: "memory", Unit: "as the key says, else count", Source: "lull",
+		Text: "remembered memories, those of them acknowledged as durable by the end, those indexed, which have " +
+			"their vector. pending: how many waited for it at the end of each phase. recalls: before each request, " +
+			"whose prompt gets what was found; dense_share by vectors too, found_share found something; recall_ms " +
+			"from the request until the prompt is ready. remember_us: on the game thread. embed_ms: computing, of " +
+			"one vector. stopped: begun, and ended by a phase that allows none.",
+	}, {
 		Name: "idle_tokens_per_s", Unit: "1/s", Source: "lull",
 		Text: "Best of llama.cpp with one thread and with all, as it comes and on a pool that does not poll, " +
 			"without a game, for idle_seconds each, in the same run.",

@@ -34,6 +34,27 @@
 // 97 · 0.32 = 31 tokens/s. A policy that makes 20 with as few late frames as
 // native has a limit_share of 0.65.
 //
+// # Memories
+//
+// A scenario with memories says what its characters live through: who remembers
+// what, how often, in which phases. {n} in a text is the how manieth it is.
+//
+//	memories:
+//	  - owner: guard
+//	    scope: witnessed
+//	    audience: [innkeeper]
+//	    texts: ["Wolf {n} jumped over the wall.", "The arrow hit wolf {n}."]
+//	    every_s: 0.5
+//	    phases: [combat]
+//
+// They are remembered in a store of the run's own, and before each request the
+// character recalls what fits, which stands in its prompt. Example: 25 s of combat
+// bring 50 memories. lull embeds none of them before the menu, where a text takes
+// 10 ms: half a second later embeddings are {combat: 0, menu: 50} and none is left.
+// lull-eager embeds them in combat, lull-no-lexical finds none of them there, and
+// lull-no-memory shows what frames are like without. Policies without a controller
+// have nobody who grants time for memories, and no memories.
+//
 // # Objectives
 //
 //	objectives:

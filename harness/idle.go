@@ -38,7 +38,7 @@ var idleSpeaker = NPC{
 func idleScenario(s *Scenario, length float64) *Scenario {
 	c := *s
 	c.Phases = []Phase{{Phase: "menu", Seconds: length}}
-	c.NPCs = []NPC{idleSpeaker}
+	c.NPCs, c.Memories = []NPC{idleSpeaker}, nil
 	for _, n := range s.NPCs {
 		if n.Continuous {
 			n.Phases = nil

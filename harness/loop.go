@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lull-npc/lull/harness/load"
@@ -66,6 +67,17 @@ func (t *timeline) at(played time.Duration) (p int, since time.Duration) {
 		begin = end
 	}
 	return 0, played
+}
+
+// only says which phases are among the named ones; nil: no names, all of them.
+func (t *timeline) only(names []string) (list []bool) {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range t.names {
+		list = append(list, slices.Contains(names, name))
+	}
+	return list
 }
 
 func (t *timeline) total() time.Duration { return t.ends[len(t.ends)-1] }

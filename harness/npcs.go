@@ -2,7 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lull-npc/lull/runtime/llm"
@@ -16,6 +15,8 @@ const defaultReply = 64
 // and when it is asked.
 type speaker struct {
 	name    string
+	persona string
+	asks    []string
 	prompts [][]llm.Token
 	keep    int // tokens of the persona
 	next    int // which prompt comes next
@@ -33,6 +34,7 @@ type speaker struct {
 type cast struct {
 	speakers []speaker
 	engine   *llm.Engine
+	keeper   *keeper // nil: nobody remembers
 	events   []llm.Event
 	byID     map[llm.RequestID]*speaker
 	seed     uint64
@@ -68,15 +70,12 @@ func newCast(s *Scenario, t *timeline, rt *local.Runtime, seed uint64) (*cast, e
 }
 
 func newSpeaker(n *NPC, t *timeline, m llm.Model, seed uint64) (speaker, error) {
-	sp := speaker{name: n.Name, continuous: n.Continuous, every: seconds(n.EveryS), due: seconds(n.EveryS)}
+	sp := speaker{name: n.Name, persona: n.Persona, asks: n.Ask, continuous: n.Continuous,
+		every: seconds(n.EveryS), due: seconds(n.EveryS)}
 	for _, at := range n.AtS {
 		sp.at = append(sp.at, seconds(at))
 	}
-	if len(n.Phases) > 0 {
-		for _, name := range t.names {
-			sp.phases = append(sp.phases, slices.Contains(n.Phases, name))
-		}
-	}
+	sp.phases = t.only(n.Phases)
 	for _, ask := range n.Ask {
 		prompt, keep, err := render(m, n.Persona, ask)
 		if err != nil {
@@ -125,35 +124,66 @@ func render(m llm.Model, persona, ask string) (prompt []llm.Token, keep int, err
 // speakers talk.
 func (c *cast) frame(p int, played time.Duration) {
 	c.poll()
+	if c.keeper != nil {
+		c.keeper.frame(p, played)
+		c.answer()
+	}
 	for i := range c.speakers {
 		sp := &c.speakers[i]
 		allowed := sp.phases == nil || sp.phases[p]
 		switch {
 		case sp.continuous:
 			if allowed && sp.running == 0 {
-				c.ask(sp)
+				c.ask(sp, played)
 			}
 		case played < 0:
 		case sp.every > 0:
 			if played >= sp.due {
 				sp.due += sp.every
 				if allowed {
-					c.ask(sp)
+					c.ask(sp, played)
 				}
 			}
 		default:
 			for len(sp.at) > 0 && played >= sp.at[0] {
 				sp.at = sp.at[1:]
-				c.ask(sp)
+				c.ask(sp, played)
 			}
 		}
 	}
 }
 
-func (c *cast) ask(sp *speaker) {
+// ask asks the next question, with what the character remembers if it can.
+func (c *cast) ask(sp *speaker, played time.Duration) {
+	n := sp.next
+	sp.next = (n + 1) % len(sp.prompts)
+	if c.keeper == nil {
+		c.submit(sp, sp.prompts[n], sp.keep)
+		return
+	}
+	if !c.keeper.recall(sp, n, played) {
+		c.outcome.refused++
+		c.note(fmt.Errorf("harness: ask %q: %d questions wait for memories", sp.name, maxRecalls))
+		return
+	}
+	sp.running++
+}
+
+// answer submits the questions that wait no more for memories.
+func (c *cast) answer() {
+	for {
+		j, ok := c.keeper.take()
+		if !ok {
+			return
+		}
+		j.speaker.running--
+		c.submit(j.speaker, j.prompt, j.keep)
+	}
+}
+
+func (c *cast) submit(sp *speaker, prompt []llm.Token, keep int) {
 	r := sp.request
-	r.Prompt = sp.prompts[sp.next]
-	sp.next = (sp.next + 1) % len(sp.prompts)
+	r.Prompt, r.Keep = prompt, keep
 	c.count++
 	r.Sampling.Seed = uint32(c.seed*2654435761 + c.count)
 	id, err := c.engine.Submit(r)

@@ -226,6 +226,9 @@ func values(runs []Run, policy, metric string) (list []sample, status, why strin
 		if r.Policy != policy || r.Interrupted {
 			continue
 		}
+		if family, _, _ := strings.Cut(metric, "."); r.Memory == nil && (family == "memory" || family == "embeddings") {
+			return nil, Skipped, "nobody remembers in a run of " + policy
+		}
 		x, why := lookUp(r, metric)
 		if why != "" {
 			return nil, Unknown, why

@@ -7,10 +7,12 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/rag"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
 	"github.com/lull-npc/lull/scheduler"
@@ -46,10 +48,20 @@ type Options struct {
 	// Model says what to load; Spec, Observe and Clock are set here.
 	Model local.Config
 	Open  func(ctx context.Context, cfg local.Config) (*local.Runtime, error) // default local.Open
+	// Embedder replaces the default one, for scenarios with memories.
+	Embedder func(ctx context.Context) (rag.Embedder, error)
 
 	Version   string         // of lull, for the report
 	Progress  func(Progress) // twice a second, from the goroutine that called Play
 	FramesCSV io.Writer      // takes the frames of all runs; see WriteFrames
+}
+
+// Remembers reports whether characters remember in a run, so that an embedder is
+// needed.
+func (o Options) Remembers() bool {
+	return o.Scenario != nil && len(o.Scenario.Memories) > 0 && slices.ContainsFunc(o.Policies, func(p Policy) bool {
+		return p.tuned(o.Tuning).remembers()
+	})
 }
 
 // Progress is how far Play is.
@@ -183,7 +195,7 @@ func newHarness(o Options) (*harness, error) {
 			TargetHz: o.Scenario.TargetHz,
 			PeriodMs: float64(grid.Target()) / 1e6, LineMs: float64(o.Scenario.line()) / 1e6,
 			Seconds: math.Round(t.total().Seconds()*1e6) / 1e6, WarmUpS: o.WarmUp.Seconds(), Repeat: o.Repeat,
-			Preset: o.Tuning.Preset.String(), Without: o.Tuning.Without.String(),
+			Preset: o.Tuning.Preset.String(), Without: o.Tuning.without(),
 			Collector: "off while measuring, run between the runs; gc_count says if it came back",
 		},
 	}
@@ -274,7 +286,7 @@ func (h *harness) playOne(ctx context.Context, p Policy, repeat int) error {
 func (h *harness) session(s *Scenario, t *timeline, p Policy, seed uint64) *session {
 	return &session{
 		scenario: s, timeline: t, policy: p, seed: seed, warmUp: h.o.WarmUp, clock: h.clock,
-		stop: &h.stop, played: new(atomic.Int64),
+		stop: &h.stop, played: new(atomic.Int64), assets: h.o.Model.Assets, embedder: h.o.Embedder,
 		open: func(ctx context.Context, spec local.Spec, observe func(llm.Work)) (*local.Runtime, error) {
 			cfg := h.o.Model
 			cfg.Spec, cfg.Observe, cfg.Clock = spec, observe, h.clock
@@ -354,6 +366,9 @@ func (h *harness) conclude() {
 		if run.OtherCPU != nil && *run.OtherCPU > noisy {
 			r.note("%s %d: other processes used %.0f %% of the cores: repeat on a quiet machine",
 				run.Policy, run.Repeat, 100**run.OtherCPU)
+		}
+		if m := run.Memory; m != nil && m.Error != "" {
+			r.note("%s %d: memories: %s", run.Policy, run.Repeat, m.Error)
 		}
 		if run.Error != "" {
 			r.note("%s %d: %d requests failed: %s", run.Policy, run.Repeat, run.Failed, run.Error)

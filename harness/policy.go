@@ -23,6 +23,11 @@ const (
 	PolicyVanillaSpec = "vanilla-spec"
 	// PolicyNoSpeculation is lull without guessing ahead.
 	PolicyNoSpeculation = PolicyLull + "-no-speculation"
+
+	// PolicyNoMemory is lull where nobody remembers, PolicyEager lull where what is
+	// remembered is embedded at once.
+	PolicyNoMemory = PolicyLull + "-no-memory"
+	PolicyEager    = PolicyLull + "-eager"
 )
 
 // Policy is a way to run a model beside a game: how the engine is built, and
@@ -35,12 +40,21 @@ type Policy struct {
 	Spec *local.Spec
 	// Tuned says that --without and --preset are for this policy.
 	Tuned bool
+	// Lacks is what memory work has to do without.
+	Lacks MemoryFeatures
 }
 
 // Tuning is what the command line changes in tuned policies.
 type Tuning struct {
 	Without scheduler.Features
+	Memory  MemoryFeatures // to do without as well
 	Preset  scheduler.Preset
+}
+
+// remembers reports whether characters do: where a controller grants the time for
+// it.
+func (p Policy) remembers() bool {
+	return p.Spec != nil && p.Spec.Steer == local.SteerController && !p.Lacks.Has(Memory)
 }
 
 // tuned returns the policy as the tuning wants it.
@@ -57,6 +71,7 @@ func (p Policy) tuned(t Tuning) Policy {
 		}
 	}
 	p.Spec = &spec
+	p.Lacks |= t.Memory
 	p.without(t.Without)
 	return p
 }
@@ -89,26 +104,27 @@ func Policies() []Policy {
 	fixed := plain(0)
 	fixed.Speculation = local.SpeculateFixed
 	list := []Policy{
-		{PolicyNative, "the game alone", nil, false},
-		{PolicyVanilla, "llama.cpp as it comes: every core, threads that poll, ordinary priority", plain(0), false},
-		{PolicyVanillaSpec, "the same with speculation: batches of one width, drafts that wait", fixed, false},
-		{PolicyLull, "the frame-aware scheduler on a low-priority pool", &lull, true},
-		{PolicyNoSpeculation, "lull without guessing ahead", &silent, true},
-		{"vanilla-1", "llama.cpp as it comes, with one thread", plain(1), false},
-		{"idle-1", "one thread that runs only where no other wants the core", engine(1, true, local.SteerNone), false},
-		{"idle-2", "two such threads on a pool that does not poll", engine(2, true, local.SteerNone), false},
+		{PolicyNative, "the game alone", nil, false, 0},
+		{PolicyVanilla, "llama.cpp as it comes: every core, threads that poll, ordinary priority", plain(0), false, 0},
+		{PolicyVanillaSpec, "the same with speculation: batches of one width, drafts that wait", fixed, false, 0},
+		{PolicyLull, "the frame-aware scheduler on a low-priority pool", &lull, true, 0},
+		{PolicyNoSpeculation, "lull without guessing ahead", &silent, true, 0},
+		{"vanilla-1", "llama.cpp as it comes, with one thread", plain(1), false, 0},
+		{"idle-1", "one thread that runs only where no other wants the core", engine(1, true, local.SteerNone), false,
+			0},
+		{"idle-2", "two such threads on a pool that does not poll", engine(2, true, local.SteerNone), false, 0},
 		{"sereno", "SERENO's loop alone: contention of memory moves drafts, verify width and sleeps; no windows, " +
-			"ordinary priority", &sereno, true},
-		{"sereno-idle", "the same at low priority", &serenoIdle, true},
+			"ordinary priority", &sereno, true, 0},
+		{"sereno-idle", "the same at low priority", &serenoIdle, true, 0},
 		{"chunk-sleep", "each batch whole, then a fixed rest of 8 ms; every core, no polling",
-			engine(0, false, local.SteerChunkSleep), false},
+			engine(0, false, local.SteerChunkSleep), false, 0},
 		{"freq-limit", "half the speed: after each layer a rest as long as it took. On a CPU this duty cycle stands " +
-			"in for an NPU's lower clock", engine(0, false, local.SteerDuty), false},
+			"in for an NPU's lower clock", engine(0, false, local.SteerDuty), false, 0},
 		{"window-1", "layers only between the end of the work and the deadline, one thread",
-			engine(1, false, local.SteerWindows), false},
-		{"window-2", "the same with two threads", engine(2, false, local.SteerWindows), false},
-		{"window-idle-1", "window-1 at low priority", engine(1, true, local.SteerWindows), false},
-		{"window-idle-2", "window-2 at low priority", engine(2, true, local.SteerWindows), false},
+			engine(1, false, local.SteerWindows), false, 0},
+		{"window-2", "the same with two threads", engine(2, false, local.SteerWindows), false, 0},
+		{"window-idle-1", "window-1 at low priority", engine(1, true, local.SteerWindows), false, 0},
+		{"window-idle-2", "window-2 at low priority", engine(2, true, local.SteerWindows), false, 0},
 	}
 	for _, name := range scheduler.FeatureNames() {
 		f, err := scheduler.ParseFeatures(name)
@@ -116,11 +132,25 @@ func Policies() []Policy {
 			continue // the scheduler's own list is what it parses
 		}
 		spec := local.DefaultSpec()
-		p := Policy{PolicyLull + "-no-" + name, "lull without its feature " + name, &spec, true}
+		p := Policy{PolicyLull + "-no-" + name, "lull without its feature " + name, &spec, true, 0}
 		p.without(f)
 		list = append(list, p)
 	}
-	return list
+	return append(list, memoryPolicies()...)
+}
+
+// memoryPolicies are lull with less of its memory work.
+func memoryPolicies() []Policy {
+	lull := func(name, description string, lacks MemoryFeatures) Policy {
+		spec := local.DefaultSpec()
+		return Policy{name, description, &spec, true, lacks}
+	}
+	return []Policy{
+		lull(PolicyNoMemory, "lull where nobody remembers: without its feature memory", Memory),
+		lull(PolicyEager, "lull that embeds memories at once, in any phase: without its feature deferral", Deferral),
+		lull(PolicyLull+"-no-lexical", "lull that finds memories by their vectors only: without its feature lexical",
+			Lexical),
+	}
 }
 
 // FindPolicy looks a policy up by its name.

@@ -34,6 +34,9 @@ func made() *Report {
 			r.Shares = Shares{Draft: 0.08, Verify: 0.22, Sleep: 0.03, WindowWait: 0.4, Prefill: 0.02, Decode: 0.1}
 			r.Acceptance = map[string]float64{"reply": 0.62, "draft": 0.41}
 			r.Preemptions = Preemptions{Decided: 2, Share: 0.15}
+			r.Embeddings = map[string]int{"combat": 0, "loading": 3 * repeat}
+			r.Memory = &MemoryRun{Remembered: 40, Acknowledged: 39 + repeat, Pending: map[string]int{"combat": 30,
+				"loading": 0}, EmbedMs: f(9.5), RecallMs: Pair{f(1.5), f(12 + rate)}, DenseShare: 0.25, FoundShare: 1}
 			r.ScoreOverTime = []ScorePoint{{Score: f(0.01)}, {Score: f(0.25)}, {}, {Score: f(2)}}
 		}
 		return r
@@ -72,6 +75,9 @@ func made() *Report {
 		{Metric: "jank_rat", Op: AtMost, Limit: 1},
 		{Metric: "jank_rate.p50", Op: AtMost, Limit: 1},
 		{Metric: "policy", Op: AtMost, Limit: 1},
+		{Metric: "embeddings.combat", Op: AtMost, Limit: 0},
+		{Metric: "memory.pending.combat", Op: AtMost, Limit: 0},
+		{Metric: "memory.pending.combat", Policy: PolicyVanilla, Op: AtMost, Limit: 0},
 	} {
 		r.Objectives = append(r.Objectives, judge(o, r.Runs, 1))
 	}

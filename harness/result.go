@@ -64,6 +64,7 @@ type Run struct {
 	GameThread      Pair                `json:"game_thread_us"`
 	GameThreadCPU   Pair                `json:"game_thread_cpu_us"`
 	Embeddings      map[string]int      `json:"embeddings"` // by phase
+	Memory          *MemoryRun          `json:"memory"`     // null: nobody remembers
 	Shares          Shares              `json:"shares"`
 	Acceptance      map[string]float64  `json:"acceptance"` // of drafted tokens, by source
 	Contention      Scores              `json:"contention"`
@@ -124,6 +125,7 @@ func newRun(rec *recording, c contextOf) (Run, error) {
 	}
 	r.measureMachine(rec, c.cores)
 	r.measureMemory(rec)
+	r.measureMemories(rec)
 	r.measureModel(rec, c)
 	return r, nil
 }

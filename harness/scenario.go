@@ -40,11 +40,14 @@ type Scenario struct {
 	TargetHz    float64 `yaml:"target_hz" json:"target_hz"` // frames a second that the game wants
 	// DisplayHz is the lines of the screen; 0: as the target. CapHz is a
 	// limiter's rate below the target; 0: none.
-	DisplayHz  float64     `yaml:"display_hz,omitempty" json:"display_hz,omitempty"`
-	CapHz      float64     `yaml:"cap_hz,omitempty" json:"cap_hz,omitempty"`
-	Phases     []Phase     `yaml:"phases" json:"phases"`
-	NPCs       []NPC       `yaml:"npcs,omitempty" json:"npcs,omitempty"`
-	Objectives []Objective `yaml:"objectives,omitempty" json:"objectives,omitempty"`
+	DisplayHz float64 `yaml:"display_hz,omitempty" json:"display_hz,omitempty"`
+	CapHz     float64 `yaml:"cap_hz,omitempty" json:"cap_hz,omitempty"`
+	Phases    []Phase `yaml:"phases" json:"phases"`
+	NPCs      []NPC   `yaml:"npcs,omitempty" json:"npcs,omitempty"`
+	// Memories are what characters live through. With some, each NPC recalls what
+	// fits before it is asked, by its name.
+	Memories   []Experience `yaml:"memories,omitempty" json:"memories,omitempty"`
+	Objectives []Objective  `yaml:"objectives,omitempty" json:"objectives,omitempty"`
 
 	folder string // where the paths of captures begin
 }
@@ -166,6 +169,7 @@ func (s *Scenario) problems() []problem {
 		}
 		names[s.NPCs[i].Name] = true
 	}
+	checkExperiences(&c, "$.memories", s.Memories, total)
 	checkObjectives(&c, "$.objectives", s.Objectives)
 	return c.found
 }
@@ -207,20 +211,29 @@ func (n *NPC) check(c *checks, at string, total float64) {
 	}
 	c.count(at+".max_tokens", n.MaxTokens, 0, maxMaxTokens)
 	c.count(at+".priority", n.Priority, -1000, 1000)
-	c.count(at+".at_s", len(n.AtS), 0, 1000)
-	last := 0.0
-	for i, t := range n.AtS {
-		field := fmt.Sprintf("%s.at_s[%d]", at, i)
-		c.between(field, t, last, max(total, last))
-		last = max(t, last)
-	}
+	checkTimes(c, at, n.AtS, total)
 	if n.EveryS != 0 {
 		c.between(at+".every_s", n.EveryS, minEvery, maxSeconds)
 	}
 	if ways := btoi(n.Continuous) + btoi(len(n.AtS) > 0) + btoi(n.EveryS != 0); ways != 1 {
 		c.add(at, "%q is asked in %d ways: want one of continuous, at_s, every_s", n.Name, ways)
 	}
-	for i, p := range n.Phases {
+	checkPhases(c, at, n.Phases)
+}
+
+// checkTimes checks moments that follow each other.
+func checkTimes(c *checks, at string, times []float64, total float64) {
+	c.count(at+".at_s", len(times), 0, 1000)
+	last := 0.0
+	for i, t := range times {
+		field := fmt.Sprintf("%s.at_s[%d]", at, i)
+		c.between(field, t, last, max(total, last))
+		last = max(t, last)
+	}
+}
+
+func checkPhases(c *checks, at string, phases []string) {
+	for i, p := range phases {
 		if _, ok := parsePhase(p); !ok {
 			c.add(fmt.Sprintf("%s.phases[%d]", at, i), "%q is no phase: want some of %s", p,
 				strings.Join(phaseNames(), ", "))
@@ -280,16 +293,32 @@ func (s *Scenario) WithSeconds(seconds float64) (*Scenario, error) {
 	}
 	c.NPCs = slices.Clone(s.NPCs)
 	for i := range c.NPCs {
-		c.NPCs[i].AtS = slices.Clone(c.NPCs[i].AtS)
-		for j := range c.NPCs[i].AtS {
-			c.NPCs[i].AtS[j] *= f
-		}
+		c.NPCs[i].AtS = scaled(c.NPCs[i].AtS, f)
+	}
+	c.Memories = slices.Clone(s.Memories)
+	for i := range c.Memories {
+		c.Memories[i].AtS = scaled(c.Memories[i].AtS, f)
 	}
 	if seconds*c.rate() > maxFrames {
 		return nil, fmt.Errorf("%w: %v seconds at %v Hz are more than %d frames", ErrScenario, seconds, c.rate(),
 			maxFrames)
 	}
+	remembered := 0
+	for i := range c.Memories {
+		remembered += c.Memories[i].most(seconds)
+	}
+	if remembered > maxRemembered {
+		return nil, fmt.Errorf("%w: in %v seconds there are more than %d memories", ErrScenario, seconds, maxRemembered)
+	}
 	return &c, nil
+}
+
+func scaled(times []float64, f float64) []float64 {
+	times = slices.Clone(times)
+	for i := range times {
+		times[i] *= f
+	}
+	return times
 }
 
 // WithTrace returns the scenario with every load but that of loading replaced

@@ -2,12 +2,15 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/lull-npc/lull/harness/load"
+	"github.com/lull-npc/lull/rag"
+	"github.com/lull-npc/lull/runtime/assets"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/runtime/local"
 	"github.com/lull-npc/lull/runtime/speculative"
@@ -25,6 +28,9 @@ type session struct {
 	open     func(ctx context.Context, spec local.Spec, observe func(llm.Work)) (*local.Runtime, error)
 	clock    llm.Clock
 
+	assets   assets.Options                                  // of the embedder
+	embedder func(ctx context.Context) (rag.Embedder, error) // nil: the real one
+
 	stop   *atomic.Bool  // ends the run at the next frame
 	played *atomic.Int64 // ns so far, warm-up included, for progress
 }
@@ -39,6 +45,8 @@ type recording struct {
 	machine     machineTime
 	works       *observer
 	talk        talk
+	memory      *memoryRecord // nil: nobody remembers
+	phases      []string      // of the timeline
 	reasons     [scheduler.Reasons]int
 	steered     bool // reasons mean something
 	info        llm.Info
@@ -50,12 +58,19 @@ type recording struct {
 // run plays the session. The model is loaded before the measured time and
 // closed after it.
 func (s *session) run(ctx context.Context) (*recording, error) {
-	rec := &recording{works: newObserver()}
+	rec := &recording{works: newObserver(), phases: s.timeline.names}
 	var rt *local.Runtime
 	if s.policy.Spec != nil {
 		var err error
 		if rt, err = s.open(ctx, *s.policy.Spec, rec.works.observe); err != nil {
 			return nil, fmt.Errorf("harness: policy %s: %w", s.policy.Name, err)
+		}
+	}
+	var keep *keeper
+	if rt != nil && s.remembers() {
+		var err error
+		if keep, err = newKeeper(ctx, rt, s); err != nil {
+			return nil, errors.Join(fmt.Errorf("harness: policy %s: %w", s.policy.Name, err), rt.Close())
 		}
 	}
 	failed := make(chan error, 1)
@@ -64,7 +79,7 @@ func (s *session) run(ctx context.Context) (*recording, error) {
 		// The thread ends with this goroutine: its timers were changed.
 		runtime.LockOSThread()
 		var err error
-		game, err = s.play(rt, rec)
+		game, err = s.play(rt, keep, rec)
 		failed <- err
 	}()
 	err := <-failed
@@ -72,6 +87,10 @@ func (s *session) run(ctx context.Context) (*recording, error) {
 		rec.info = rt.Model.Info()
 		if closing := rt.Close(); err == nil && closing != nil {
 			err = fmt.Errorf("harness: policy %s: close: %w", s.policy.Name, closing)
+		}
+		if keep != nil {
+			memory, closing := keep.close()
+			rec.memory, err = &memory, errors.Join(err, closing)
 		}
 		if game != nil && game.cast != nil {
 			game.cast.poll() // what was cancelled says when its first token came
@@ -84,8 +103,10 @@ func (s *session) run(ctx context.Context) (*recording, error) {
 	return rec, nil
 }
 
+func (s *session) remembers() bool { return len(s.scenario.Memories) > 0 && s.policy.remembers() }
+
 // play is the game thread.
-func (s *session) play(rt *local.Runtime, rec *recording) (*player, error) {
+func (s *session) play(rt *local.Runtime, keep *keeper, rec *recording) (*player, error) {
 	timer, err := load.NewTimer(s.clock)
 	if err != nil {
 		return nil, err
@@ -101,6 +122,7 @@ func (s *session) play(rt *local.Runtime, rec *recording) (*player, error) {
 		if p.cast, err = newCast(s.scenario, s.timeline, rt, s.seed); err != nil {
 			return p, err
 		}
+		p.cast.keeper = keep
 	}
 	l, err := newLoop(timer, p, s.timeline, s.scenario.line(), s.scenario.target())
 	if err != nil {
@@ -179,6 +201,9 @@ func (p *player) measure(rec *recording) {
 		rec.reasons, rec.guessed[0] = p.rt.Reasons(), p.rt.Speculation()
 		rec.steered = p.rt.Spec().Steer == local.SteerController
 		p.cast.outcome = talk{ttft: p.cast.outcome.ttft[:0]}
+		if k := p.cast.keeper; k != nil {
+			k.measure()
+		}
 	}
 }
 
@@ -193,6 +218,9 @@ func (p *player) finish(rec *recording) {
 		rec.guessed[1] = p.rt.Speculation()
 		for i, n := range p.rt.Reasons() {
 			rec.reasons[i] = n - rec.reasons[i]
+		}
+		if k := p.cast.keeper; k != nil {
+			k.finish()
 		}
 		p.cast.cancel()
 	}

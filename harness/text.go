@@ -29,6 +29,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		p.line("")
 		p.table(list)
 	}
+	if list := r.memoryTable(); list != nil {
+		p.line("")
+		p.table(list)
+	}
 	p.line("")
 	p.line("%s", r.limit())
 	for _, l := range r.scatter() {

@@ -133,6 +133,12 @@ func (m Memory) normal() (Memory, error) {
 	return m, nil
 }
 
+// Validate says what is wrong with a memory from outside, as Remember would.
+func (m Memory) Validate() error {
+	_, err := m.normal()
+	return err
+}
+
 // audience is the sorted form of Audience, without doubles.
 func (m Memory) audience() ([]string, error) {
 	switch {

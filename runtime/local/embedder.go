@@ -71,6 +71,17 @@ func (r *Runtime) OpenEmbedder(ctx context.Context, cfg EmbedderConfig) (*Embedd
 	return OpenEmbedder(ctx, cfg)
 }
 
+// LocateEmbedder fetches the library and the default embedder if they are missing,
+// unless o.Offline, and derives the latter.
+func LocateEmbedder(ctx context.Context, o assets.Options) error {
+	o.Derive = Derivation(o)
+	if _, err := assets.EnsureLibrary(ctx, o); err != nil {
+		return err
+	}
+	_, err := assets.EnsureEmbedder(ctx, o, "", "--embedder")
+	return err
+}
+
 // OpenEmbedder finds, loads and starts an embedder. On error nothing is left
 // running.
 func OpenEmbedder(ctx context.Context, cfg EmbedderConfig) (*Embedder, error) {

@@ -1,0 +1,156 @@
+package harness
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/lull-npc/lull/harness/metrics"
+)
+
+// MemoryRun holds the numbers of what characters remembered in a run.
+type MemoryRun struct {
+	Remembered   int            `json:"remembered"`   // memories
+	Acknowledged int            `json:"acknowledged"` // of them, durable
+	Indexed      int            `json:"indexed"`      // of them, with their vectors
+	GivenUp      int            `json:"given_up"`     // of them, that get none
+	Pending      map[string]int `json:"pending"`      // by phase: without vectors at its end
+	Questions    int            `json:"questions"`    // embedded for recalls
+	Stopped      int            `json:"stopped"`      // embeddings that were begun and not finished
+	EmbedMs      *float64       `json:"embed_ms"`     // computing, of one vector; nil: none was made
+	Remember     Pair           `json:"remember_us"`  // on the game thread
+
+	Recalls    int     `json:"recalls"`
+	RecallMs   Pair    `json:"recall_ms"`   // from the request until its prompt is ready
+	DenseShare float64 `json:"dense_share"` // of recalls, by vectors too
+	FoundShare float64 `json:"found_share"` // of recalls, that found something
+	Failed     int     `json:"failed"`      // memories that were refused
+	Error      string  `json:"error,omitempty"`
+}
+
+// measureMemories computes what concerns what was remembered.
+func (r *Run) measureMemories(rec *recording) {
+	m := rec.memory
+	if m == nil {
+		return
+	}
+	out := &MemoryRun{
+		Remembered: m.ids, Acknowledged: m.acked, Pending: map[string]int{}, Remember: micro(m.remember),
+		Indexed: m.after.Indexed - m.before.Indexed, GivenUp: m.after.GivenUp - m.before.GivenUp,
+		Questions: m.after.Questions - m.before.Questions, Stopped: m.after.Stopped - m.before.Stopped,
+		Recalls: len(m.recall), Failed: m.failed,
+	}
+	made := 0
+	for _, name := range rec.phases {
+		p, _ := parsePhase(name)
+		r.Embeddings[name] = m.embeddings(p)
+	}
+	for _, n := range r.Embeddings {
+		made += n
+	}
+	for i, name := range rec.phases { // of a phase that comes again, the last time counts
+		if n, ok := m.pending[i]; ok {
+			out.Pending[name] = n
+		}
+	}
+	if made > 0 {
+		each := (m.after.Busy - m.before.Busy).Seconds() * 1e3 / float64(made)
+		out.EmbedMs = &each
+	}
+	recalls := milliseconds(m.recall)
+	out.RecallMs = Pair{quantile(recalls, 0.5), quantile(recalls, 0.99)}
+	if n := float64(len(m.recall)); n > 0 {
+		out.DenseShare, out.FoundShare = float64(m.dense)/n, float64(m.found)/n
+	}
+	if m.err != nil {
+		out.Error = m.err.Error()
+	}
+	r.Memory = out
+}
+
+// memoryTable shows what was remembered, where somebody remembers; nil: nobody.
+func (r *Report) memoryTable() table.Writer {
+	t := newTable("policy", "remembered", "durable", "embeddings", "left at the end of", "embed ms",
+		"recall p50/p99 ms", "by vectors", "found", "remember p99 µs")
+	rows := 0
+	for _, name := range r.order() {
+		list := r.remembering(name)
+		if len(list) == 0 {
+			continue
+		}
+		rows++
+		of := func(f func(*Run) *float64) string {
+			var xs []float64
+			for _, run := range list {
+				if x := f(run); x != nil {
+					xs = append(xs, *x)
+				}
+			}
+			if len(xs) == 0 {
+				return nothing
+			}
+			return number(metrics.Quartiles(xs).Median)
+		}
+		whole := func(f func(*Run) int) string {
+			return of(func(r *Run) *float64 { x := float64(f(r)); return &x })
+		}
+		share := func(f func(*Run) float64) string {
+			return of(func(r *Run) *float64 { x := 100 * f(r); return &x }) + " %"
+		}
+		embeddings := byPhase(list, func(r *Run) map[string]int { return r.Embeddings })
+		t.AppendRow(table.Row{
+			name, whole(func(r *Run) int { return r.Memory.Remembered }),
+			whole(func(r *Run) int { return r.Memory.Acknowledged }), embeddings,
+			byPhase(list, func(r *Run) map[string]int { return r.Memory.Pending }),
+			of(func(r *Run) *float64 { return r.Memory.EmbedMs }),
+			of(func(r *Run) *float64 { return r.Memory.RecallMs.P50 }) + " / " +
+				of(func(r *Run) *float64 { return r.Memory.RecallMs.P99 }),
+			share(func(r *Run) float64 { return r.Memory.DenseShare }),
+			share(func(r *Run) float64 { return r.Memory.FoundShare }),
+			of(func(r *Run) *float64 { return r.Memory.Remember.P99 }),
+		})
+	}
+	if rows == 0 {
+		return nil
+	}
+	return t
+}
+
+// remembering lists the complete runs of a policy in which somebody remembers.
+func (r *Report) remembering(policy string) (list []*Run) {
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.Policy == policy && run.Memory != nil && !run.Interrupted {
+			list = append(list, run)
+		}
+	}
+	return list
+}
+
+// byPhase writes the medians of counts by phase, the phases in their usual order.
+func byPhase(list []*Run, counts func(*Run) map[string]int) string {
+	by := map[string][]float64{}
+	var names []string
+	for _, run := range list {
+		for name, n := range counts(run) {
+			if by[name] == nil {
+				names = append(names, name)
+			}
+			by[name] = append(by[name], float64(n))
+		}
+	}
+	order := phaseNames()
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
+	})
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s %s", name, number(metrics.Quartiles(by[name]).Median)))
+	}
+	if len(parts) == 0 {
+		return nothing
+	}
+	return strings.Join(parts, ", ")
+}
