@@ -116,9 +116,10 @@ func (w *World) stepFoes(dst []Event) []Event {
 		if w.Ally.Order == Guard && w.Ally.HP > 0 { // it stands between
 			prey, ally = w.Ally.At, true
 		}
-		if distance2(f.At, prey) > 14*14 {
-			if (w.Tick+int64(f.ID))%2 == 0 {
-				f.At = w.slide(f.At, sign(prey.X-f.At.X), sign(prey.Y-f.At.Y))
+		if distance2(f.At, prey) > 20*20 {
+			if (w.Tick+int64(f.ID))%2 == 0 { // each comes from a side of its own
+				side := (f.ID%3 - 1) * 12
+				f.At = w.slide(f.At, sign(prey.X-f.At.X), sign(prey.Y+side-f.At.Y))
 			}
 			continue
 		}

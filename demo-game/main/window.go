@@ -1,0 +1,309 @@
+//go:build windows || cgo
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/hajimehoshi/ebiten/v2"
+
+	"github.com/lull-npc/lull/demo-game/audio"
+	"github.com/lull-npc/lull/demo-game/data"
+	"github.com/lull-npc/lull/demo-game/draw"
+	"github.com/lull-npc/lull/demo-game/headless"
+	"github.com/lull-npc/lull/demo-game/input"
+	"github.com/lull-npc/lull/demo-game/meter"
+	"github.com/lull-npc/lull/demo-game/play"
+	"github.com/lull-npc/lull/demo-game/rules"
+	"github.com/lull-npc/lull/demo-game/talk"
+	"github.com/lull-npc/lull/demo-game/ui"
+	"github.com/lull-npc/lull/harness"
+	"github.com/lull-npc/lull/harness/load"
+	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// window is the game under Ebitengine, which calls Update and Draw in turn on
+// one thread. A frame begins where the sleep before it ends, so what Ebitengine
+// does between two calls, the rendering, is the game's work; it ends at the end
+// of Draw, where the game begins to wait.
+type window struct {
+	o         *options
+	diag      io.Writer
+	interrupt atomic.Bool
+
+	game     *play.Game
+	voices   *talk.Voices
+	meter    *meter.Meter
+	data     *data.Game
+	renderer *draw.Renderer
+	devices  draw.Devices
+	speaker  *audio.Speaker
+	script   *input.Script
+	tick     int64 // of the script
+	canvas   ui.Canvas
+
+	clock  llm.Clock
+	timer  *load.Timer
+	grid   *metrics.Grid
+	id     uint64
+	begin  int64
+	ours   time.Duration // that our calls took in this frame
+	before talk.Stats
+	strain *strain
+
+	report *headless.Report
+	runs   int // measured so far
+	err    error
+	w, h   int
+}
+
+func newWindow(o *options, diag io.Writer) (*window, error) {
+	w := &window{o: o, diag: diag, clock: llm.NewClock(), speaker: &audio.Speaker{}}
+	var err error
+	if w.data, err = data.Load(); err != nil {
+		return nil, err
+	}
+	if w.script, err = o.readScript(); err != nil {
+		return nil, err
+	}
+	if o.shotDir != "" {
+		if err := os.MkdirAll(o.shotDir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if !o.mute && !o.scripted {
+		w.speaker = audio.Open()
+	}
+	w.report = headless.NewReport("game", o.script, version, o.scripted)
+	return w, w.begins()
+}
+
+// policy is the one that is played now.
+func (w *window) policy() string {
+	if len(w.o.measure) == 0 {
+		return w.o.policy
+	}
+	return w.o.measure[w.runs%len(w.o.measure)]
+}
+
+// begins makes a game with voices of its own.
+func (w *window) begins() error {
+	var err error
+	if w.meter, err = meter.New(headless.Period); err != nil {
+		return err
+	}
+	files := play.Folder{Dir: w.o.dir, Direct: w.o.scripted}
+	memories := filepath.Join(w.o.dir, "memories")
+	if len(w.o.measure) > 0 { // a run begins with nothing
+		memories = ""
+	}
+	lang, keys, err := play.ReadSettings(files)
+	if err != nil {
+		w.tell(err.Error())
+	}
+	if w.o.lang != "" {
+		lang = w.o.lang
+	}
+	w.voices, err = talk.New(talk.Config{Game: w.data, Open: w.o.opener(w.data, memories, w.tell), Direct: w.o.scripted,
+		Observe: w.meter.Observe})
+	if err != nil {
+		return err
+	}
+	w.game = play.New(play.Config{Game: w.data, Voices: w.voices, Files: files, Lang: lang, Keys: keys,
+		Policy: w.policy()})
+	w.game.ShowHUD(w.o.hud)
+	w.tick = 0
+	return nil
+}
+
+func (w *window) tell(text string) { fmt.Fprintln(w.diag, "lull-demo:", text) }
+
+func (w *window) run() error {
+	ebiten.SetWindowTitle("lull: Harrowmere")
+	ebiten.SetWindowSize(w.o.width, w.o.height)
+	ebiten.SetWindowResizingMode(ebiten.WindowResizingModeEnabled)
+	ebiten.SetWindowSizeLimits(ui.Width/2, ui.Height/2, -1, -1)
+	ebiten.SetFullscreen(w.o.full)
+	ebiten.SetVsyncEnabled(false) // the deadline is our own: see Draw
+	ebiten.SetTPS(ebiten.SyncWithFPS)
+	ebiten.SetRunnableOnUnfocused(true)
+	ebiten.SetWindowClosingHandled(true)
+	err := ebiten.RunGameWithOptions(w, &ebiten.RunGameOptions{SingleThread: true})
+	if w.strain != nil {
+		w.strain.close()
+	}
+	if w.timer != nil {
+		w.timer.Close()
+	}
+	return errors.Join(err, w.err, w.voices.Close())
+}
+
+// Layout implements ebiten.Game: a pixel of the screen is a pixel of the window.
+func (w *window) Layout(width, height int) (int, int) {
+	w.w, w.h = max(width, 1), max(height, 1)
+	return w.w, w.h
+}
+
+// Update implements ebiten.Game.
+func (w *window) Update() error {
+	if w.renderer == nil {
+		if err := w.first(); err != nil {
+			return err
+		}
+	}
+	if ebiten.IsWindowBeingClosed() || w.interrupt.Load() || w.game.Quit() || w.err != nil {
+		return ebiten.Termination
+	}
+	in, playing := w.input()
+	if playing {
+		w.game.Tick(&in)
+		for _, s := range w.game.Sounds() {
+			w.speaker.Play(s)
+		}
+	}
+	if w.script != nil && w.over() {
+		return w.finish()
+	}
+	if w.strain != nil {
+		w.strain.run(w.game.Strain(), w.begin)
+	}
+	return nil
+}
+
+// first makes what needs the thread and the window.
+func (w *window) first() error {
+	w.renderer = draw.New(w.data)
+	if w.o.scripted {
+		w.renderer.Wait()
+		return nil
+	}
+	var err error
+	if w.timer, err = load.NewTimer(w.clock); err != nil {
+		return err
+	}
+	if w.strain, err = newStrain(w.timer); err != nil {
+		return err
+	}
+	if w.grid, err = metrics.NewGrid(time.Duration(w.clock.Now()), headless.Period, headless.Period); err != nil {
+		return err
+	}
+	w.frameBegins()
+	return nil
+}
+
+// input is what the player does, or the script; false: nothing moves yet.
+func (w *window) input() (input.Frame, bool) {
+	if w.script == nil {
+		in := w.devices.Next(w.game.Keys(), w.game.Typing(), w.w, w.h)
+		return in, true
+	}
+	if _, opening := w.voices.Opening(); opening && !w.o.scripted {
+		return input.Frame{}, true // the title, until the voices are there
+	}
+	in := w.script.At(w.tick)
+	w.tick++
+	return in, true
+}
+
+// over reports whether the script is.
+func (w *window) over() bool {
+	limit := int64(w.o.secondsOf(w.script) * rules.TicksPerSecond)
+	return w.game.Ended() || w.tick > limit
+}
+
+// finish ends the program after a script, or begins the next measured run.
+func (w *window) finish() error {
+	if len(w.o.measure) == 0 {
+		return ebiten.Termination
+	}
+	done, failed, ttft := w.game.Replies()
+	policy := w.policy()
+	r := w.meter.Run(policy, w.runs/len(w.o.measure)+1, done, failed, ttft)
+	w.report.Runs = append(w.report.Runs, r)
+	w.report.Transcript = w.game.Transcript()
+	w.report.Setting.Seconds = w.o.secondsOf(w.script)
+	w.report.Setting.Repeat = w.o.repeat
+	if p, err := harness.FindPolicy(policy); err == nil {
+		w.report.Policies[policy] = p.Description
+	}
+	w.tell(fmt.Sprintf("%s: %.2f %% late, %.1f tokens/s", policy, 100*r.JankRate, r.TokensPerSecond))
+	if err := errors.Join(w.voices.Err(), w.voices.Close()); err != nil {
+		w.err = err
+		return ebiten.Termination
+	}
+	if w.runs++; w.runs >= len(w.o.measure)*w.o.repeat {
+		return ebiten.Termination
+	}
+	return w.begins()
+}
+
+func (w *window) frameBegins() {
+	w.begin = w.clock.Now()
+	w.id++
+	w.before = w.voices.Stats(w.id%60 == 0)
+	w.voices.FrameBegin(w.id, headless.Period, w.begin)
+	w.ours = time.Duration(w.clock.Now() - w.begin)
+}
+
+// Draw implements ebiten.Game. It ends in the wait for the deadline.
+func (w *window) Draw(screen *ebiten.Image) {
+	if w.renderer == nil {
+		return
+	}
+	v := w.game.View()
+	if w.game.HUD() {
+		on, _ := w.voices.Policy()
+		_, _, ttft := w.game.Replies()
+		v.HUD = w.meter.HUD(on, w.voices.Stats(false), ttft, w.clock.Now())
+	}
+	w.canvas.Reset()
+	ui.Show(&w.canvas, v)
+	draw.Show(screen, w.renderer.Canvas(&w.canvas))
+	if w.o.shots[w.tick] {
+		w.shoot(screen)
+	}
+	if w.timer != nil {
+		w.frameEnds()
+	}
+}
+
+// frameEnds tells that the game waits now, and waits.
+func (w *window) frameEnds() {
+	deadline := int64(w.grid.Deadline())
+	worked := w.clock.Now()
+	w.voices.FrameEnd(w.id, deadline, worked)
+	after := w.voices.Stats(false)
+	end := w.clock.Now()
+	phase := w.game.Phase().String()
+	if _, opening := w.voices.Opening(); opening {
+		phase = scheduler.PhaseLoading.String()
+	}
+	f := meter.Frame{Frame: w.grid.Finish(time.Duration(end), phase), Ours: w.ours + time.Duration(end-worked),
+		Ran: w.before.Ran || after.Ran || w.before.Groups != after.Groups}
+	w.meter.Add(f, after.Decision, after.Steered)
+	w.timer.SleepUntil(int64(w.grid.Start()))
+	w.frameBegins()
+}
+
+// shoot writes a picture of the window.
+func (w *window) shoot(screen *ebiten.Image) {
+	m := image.NewRGBA(screen.Bounds())
+	screen.ReadPixels(m.Pix)
+	file, err := os.Create(filepath.Join(w.o.shotDir, fmt.Sprintf("tick-%05d.png", w.tick)))
+	if err == nil {
+		err = errors.Join(png.Encode(file, m), file.Close())
+	}
+	if err != nil {
+		w.err = err
+	}
+}
