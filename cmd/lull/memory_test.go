@@ -151,4 +151,18 @@ func TestMemoryEval(t *testing.T) {
 	if code := c.feed("", "memory", "eval", file, "--embedder", "none", "--min-gain", "0.03"); code != exitObjective {
 		t.Errorf("an unmet gain ends with %d: %s", code, c.err.String())
 	}
+	one, err := os.ReadFile(file)
+	must(t, err)
+	text := strings.Trim(string(one), "[]")
+	must(t, os.WriteFile(file, []byte("["+text+","+strings.Replace(text, "puppy found", "moon", 1)+"]"), 0o600))
+	if code := c.feed("", "memory", "eval", file, "--embedder", "none"); code != exitDone ||
+		!strings.Contains(c.out.String(), "--split tune") || !strings.Contains(c.out.String(), "--split report") {
+		t.Errorf("%d, %s", code, c.out.String())
+	}
+	code = c.feed("", "memory", "eval", file, "--embedder", "none", "--json")
+	parts, _ := c.object()["parts"].(map[string]any)
+	if code != exitDone || len(parts) != 2 || parts["report"].(map[string]any)["questions"] != 1.0 ||
+		parts["report"].(map[string]any)["recall"].(map[string]any)["5"] != 0.0 {
+		t.Errorf("%d, parts %v", code, parts)
+	}
 }

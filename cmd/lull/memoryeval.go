@@ -36,9 +36,10 @@ evidence turns among the first 5 and 10 memories, as the mean over all questions
 with evidence. Beside it stand baselines from the same run: BM25 over each turn,
 BM25 over each turn with the one before it, and vectors alone.
 
---split tune takes the first two fifths of the conversations, --split report
-the others: choose settings on the one, report the other. --min-gain G ends
-with exit code 3 unless recall at 5 and at 10 are both above bm25_window by G.`,
+Settings are chosen on one part of the conversations, the first two fifths
+(tune), and what they are worth is seen on the others (report). The result shows
+both apart. --split measures one of them alone. --min-gain G ends with exit code
+3 unless recall at 5 and at 10 are both above bm25_window by G.`,
 		Example: `  lull memory eval locomo.json --embedder none
   lull memory eval locomo.json --split tune --fusion-k 20
   lull memory eval locomo.json --split report --min-gain 0.03 --json`,
@@ -96,12 +97,13 @@ func (a *app) memoryEval(ctx context.Context, path string, f memoryEvalFlags) (e
 		}
 		return adviseEval(err)
 	}
+	parts := evalParts(r, all, f.split)
 	if a.json {
-		if err := a.ui.object(evalObject(r, f.split)); err != nil {
+		if err := a.ui.object(evalObject{r, f.split, parts}); err != nil {
 			return err
 		}
 	}
-	a.printEval(r)
+	a.printEval(r, parts)
 	floor := r.Baselines[locomo.BM25Window]
 	if f.minGain > 0 && (r.Recall.At5 < floor.At5+f.minGain || r.Recall.At10 < floor.At10+f.minGain) {
 		return objectivef("recall is %+.3f at 5 and %+.3f at 10 above bm25_window: want %+.3f at least",
@@ -111,11 +113,23 @@ func (a *app) memoryEval(ctx context.Context, path string, f memoryEvalFlags) (e
 }
 
 // evalObject adds to a report which conversations it is of.
-func evalObject(r locomo.Report, split string) any {
-	return struct {
-		locomo.Report
-		Split string `json:"split"`
-	}{r, split}
+type evalObject struct {
+	locomo.Report
+	Split string                   `json:"split"`
+	Parts map[string]locomo.Report `json:"parts,omitempty"`
+}
+
+// partNames are those of --split, in the order in which they are shown.
+var partNames = []string{"tune", "report"}
+
+// evalParts tells what settings were chosen on from the rest, where both were
+// measured.
+func evalParts(r locomo.Report, all []locomo.Conversation, split string) map[string]locomo.Report {
+	tune, report := locomo.Split(all)
+	if split != "all" || len(report) == 0 {
+		return nil
+	}
+	return map[string]locomo.Report{partNames[0]: r.Of(tune), partNames[1]: r.Of(report)}
 }
 
 func adviseEval(err error) error {
@@ -153,7 +167,7 @@ func (a *app) conversations(path, split string) ([]locomo.Conversation, error) {
 	return all, nil
 }
 
-func (a *app) printEval(r locomo.Report) {
+func (a *app) printEval(r locomo.Report, parts map[string]locomo.Report) {
 	a.ui.printf("%d questions about %d memories, embedder %s\n", r.Questions, r.Memories, printable(r.Embedder))
 	t := a.ui.table("", "recall@5", "recall@10", "any@5", "any@10", "questions")
 	t.AppendRow([]any{"recall", number(r.Recall.At5), number(r.Recall.At10), number(r.Any.At5), number(r.Any.At10),
@@ -166,6 +180,16 @@ func (a *app) printEval(r locomo.Report) {
 	for _, name := range slices.Sorted(maps.Keys(r.Baselines)) {
 		b := r.Baselines[name]
 		t.AppendRow([]any{name, number(b.At5), number(b.At10)})
+	}
+	for _, name := range partNames {
+		p, ok := parts[name]
+		if !ok {
+			continue
+		}
+		t.AppendRow([]any{"--split " + name, number(p.Recall.At5), number(p.Recall.At10), number(p.Any.At5),
+			number(p.Any.At10), p.Questions})
+		b := p.Baselines[locomo.BM25Window]
+		t.AppendRow([]any{"  " + locomo.BM25Window, number(b.At5), number(b.At10)})
 	}
 	a.ui.render(t)
 }

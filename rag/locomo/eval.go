@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lull-npc/lull/rag"
@@ -33,6 +34,29 @@ type Report struct {
 	Conversations []string `json:"conversations"`
 	Memories      int      `json:"memories"`
 	Embedder      string   `json:"embedder"` // "none": recall is lexical
+
+	runs []run
+}
+
+// Of is the report of some of the conversations that Eval was given.
+func (r Report) Of(some []Conversation) Report {
+	out := Report{ByCategory: map[string]Category{}, Baselines: map[string]Scores{}, Embedder: r.Embedder}
+	for _, c := range some {
+		out.Conversations = append(out.Conversations, c.ID)
+		out.Memories += len(c.Turns)
+	}
+	for _, x := range r.runs {
+		part := x
+		part.answers = nil
+		for _, a := range x.answers {
+			if slices.Contains(out.Conversations, a.conversation) {
+				part.answers = append(part.answers, a)
+			}
+		}
+		out.runs = append(out.runs, part)
+	}
+	out.fill(out.runs)
+	return out
 }
 
 // Baselines that Eval knows.
@@ -77,6 +101,7 @@ func Eval(ctx context.Context, all []Conversation, cfg rag.Config, progress func
 			}
 		}
 	}
+	r.runs = runs
 	r.fill(runs)
 	if r.Questions == 0 {
 		return r, fmt.Errorf("%w: no question names a turn", ErrFormat)
@@ -119,9 +144,10 @@ type run struct {
 
 // answer is what one question got.
 type answer struct {
-	category string
-	recall   Scores
-	any      Scores
+	conversation string
+	category     string
+	recall       Scores
+	any          Scores
 }
 
 const listener = "listener"
@@ -159,7 +185,9 @@ func (x *run) measure(ctx context.Context, c Conversation, tick func()) error {
 		if err = errors.Join(err, got.Err); err != nil {
 			return fmt.Errorf("question %q: %w", q.Text, err)
 		}
-		x.answers = append(x.answers, grade(q, got.Found, ids))
+		a := grade(q, got.Found, ids)
+		a.conversation = c.ID
+		x.answers = append(x.answers, a)
 	}
 	return nil
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/lull-npc/lull/rag"
 )
 
@@ -102,5 +105,35 @@ func TestBaselinesAreAsKnown(t *testing.T) {
 	near(BM25Window, r.Baselines[BM25Window], 0.62, 0.71)
 	if r.Recall.At5 < r.Baselines[BM25Window].At5-0.02 || r.Recall.At10 < r.Baselines[BM25Window].At10-0.02 {
 		t.Errorf("the store recalls %+v, less than its own lexical baseline %+v", r.Recall, r.Baselines[BM25Window])
+	}
+}
+
+// A part of the report is what the part alone gives.
+func TestPartsOfAReport(t *testing.T) {
+	two := strings.TrimSuffix(small, "]") + "," + strings.Replace(strings.TrimPrefix(small, "["),
+		`"sample_id":"c"`, `"sample_id":"d"`, 1)
+	two = strings.Replace(two, "Where was the puppy found?", "Who swam?", 1)
+	all, _, err := Parse(strings.NewReader(two))
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%d conversations, %v", len(all), err)
+	}
+	whole, err := Eval(t.Context(), all, rag.DefaultConfig(""), nil)
+	if err != nil || whole.Questions != 4 {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	tune, rest := Split(all)
+	for _, part := range [][]Conversation{tune, rest} {
+		alone, err := Eval(t.Context(), part, rag.DefaultConfig(""), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := whole.Of(part)
+		alone.runs, got.runs = nil, nil
+		if diff := cmp.Diff(alone, got, cmpopts.IgnoreUnexported(Report{})); diff != "" {
+			t.Errorf("%s: %s", part[0].ID, diff)
+		}
+	}
+	if a, b := whole.Of(tune).Recall, whole.Of(rest).Recall; a == b {
+		t.Errorf("both parts have %v", a)
 	}
 }

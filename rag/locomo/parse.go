@@ -78,8 +78,9 @@ func Parse(r io.Reader) (conversations []Conversation, notes []string, err error
 		return nil, nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	for i, c := range raw {
-		if c.ID == "" {
-			c.ID = strconv.Itoa(i)
+		twin := func(o Conversation) bool { return o.ID == c.ID }
+		if c.ID == "" || slices.ContainsFunc(conversations, twin) {
+			c.ID += "#" + strconv.Itoa(i)
 		}
 		one, stray, err := c.parse()
 		if err != nil {
