@@ -1,4 +1,4 @@
-# make demo    set everything up and show a character answering beside a frame loop
+# make demo    set everything up and play the village whose people speak
 # make test    set everything up and run all tests
 # make help    the rest
 
@@ -15,7 +15,7 @@ CROSS := windows/amd64 linux/arm64 darwin/arm64
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
-	@echo "make build   bin/lull"
+	@echo "make build   bin/lull and bin/lull-demo"
 	@echo "make check   format, vet, staticcheck, tidy, cross builds"
 	@echo "make bench   what the engine and the policies cost on this machine; keep it quiet"
 	@echo "make soak    the long tests"
@@ -24,10 +24,11 @@ help:
 	@echo "make clean   remove bin/ and dist/; the cache of libraries and models stays"
 
 setup:
-	@./internal/setup/setup.sh build
+	@./internal/setup/setup.sh build demo
 
 build: setup
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/lull ./cmd/lull
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/lull-demo ./demo-game/main
 
 # npm and pip are wanted only when something is to be fetched.
 assets: build

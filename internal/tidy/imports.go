@@ -22,6 +22,10 @@ type rung struct {
 // libraries is what the programs on top may import.
 var libraries = []string{"scheduler", "runtime", "rag", "npc"}
 
+// windowless are the packages of the demo game that need no display: the command
+// plays them, and does not open one.
+var windowless = []string{"demo-game/data", "demo-game/headless", "demo-game/input", "demo-game/talk"}
+
 // ladder goes from the bottom up. A package that is on no rung is a finding, so
 // that a new one gets its place by decision.
 var ladder = []rung{
@@ -44,7 +48,7 @@ var ladder = []rung{
 	{dir: "bindings/abigen"},
 	{dir: "bindings/ctest"},
 	{dir: "demo-game", may: append([]string{"harness"}, libraries...)},
-	{dir: "cmd/lull", may: append([]string{"harness"}, libraries...)},
+	{dir: "cmd/lull", may: append(append([]string{"harness"}, windowless...), libraries...)},
 	{dir: "internal/tidy", stdlibOnly: true},
 	{dir: "internal/deps"},
 	{dir: "internal/testassets", may: []string{"runtime/assets"}},
@@ -94,13 +98,15 @@ type fence struct {
 }
 
 const (
-	useModel = "use runtime/llm's Model: only llamacpp guards these calls"
-	useNoCgo = "go through runtime/llamacpp: cgo makes every cross build need a C compiler"
+	useModel    = "use runtime/llm's Model: only llamacpp guards these calls"
+	useNoWindow = "draw in demo-game/draw, sound in demo-game/audio: the rest needs neither display nor speakers"
+	useNoCgo    = "go through runtime/llamacpp: cgo makes every cross build need a C compiler"
 )
 
 var fences = []fence{
 	{"C", []string{"bindings/capi", "runtime/llamacpp"}, useNoCgo},
-	{"github.com/hajimehoshi/ebiten", []string{"demo-game"}, "draw in demo-game: the rest needs no window"},
+	{"github.com/hajimehoshi/ebiten", []string{"demo-game/draw", "demo-game/main"}, useNoWindow},
+	{"github.com/ebitengine/oto", []string{"demo-game/audio"}, useNoWindow},
 	{"github.com/hybridgroup/yzma", []string{"runtime/llamacpp"}, useModel},
 	{"github.com/ebitengine/purego", []string{"runtime/llamacpp"}, useModel},
 	{"github.com/jupiterrider/ffi", []string{"runtime/llamacpp"}, useModel},
