@@ -39,6 +39,7 @@ typedef struct {
     _Atomic uint32_t waiters; // threads that sleep until somebody wakes them
     _Atomic int32_t mode, layers_per_stop, spill;
     _Atomic int64_t open_ns, close_ns, pause_ns, expires_ns;
+    _Atomic int32_t shut;     // nothing may begin until the next window, or until this one expires
     _Atomic int32_t running;  // groups of layers that run now, of all hooks
     _Atomic uint64_t groups;  // groups that began
     int64_t clock_offset_ns;  // this machine's monotonic clock minus lull's; fixed at creation

@@ -108,10 +108,11 @@ void lull_gate_publish(lull_gate *g, lull_window w) {
     atomic_store(&g->pause_ns, w.pause_ns);
     atomic_store(&g->expires_ns, w.expires_ns);
     atomic_store(&g->spill, w.spill);
+    bool shut = w.mode == LULL_CLOSED || (w.mode == LULL_WINDOW && w.close_ns < w.open_ns);
+    atomic_store(&g->shut, shut);
     atomic_fetch_add(&g->seq, 1);
     // A window that is shut lets nobody in: who waits may sleep on, until the
     // next one or the old one's expiry. That saves a system call each frame.
-    bool shut = w.mode == LULL_CLOSED || (w.mode == LULL_WINDOW && w.close_ns < w.open_ns);
     if (!shut) wake_all(g);
 }
 
@@ -405,9 +406,16 @@ bool lull_hook_eval(void *tensor, bool ask, void *hook) {
     return true;
 }
 
+// lull_hook_abort is asked at every node. What is tentative does not wait for the
+// end of its layer when the gate shuts: the rule would stop it there anyway.
 bool lull_hook_abort(void *hook) {
     lull_hook *h = hook;
-    return h->drop || atomic_load_explicit(&h->stop, memory_order_relaxed);
+    if (h->drop || atomic_load_explicit(&h->stop, memory_order_relaxed)) return true;
+    if (!h->tentative || !atomic_load_explicit(&h->gate->shut, memory_order_relaxed)) return false;
+    int64_t expires = atomic_load(&h->gate->expires_ns);
+    if (expires != 0 && gate_now(h->gate) >= expires) return false;
+    h->drop = 1;
+    return true;
 }
 
 void *lull_hook_eval_ptr(void) { return (void *)lull_hook_eval; }

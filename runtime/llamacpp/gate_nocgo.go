@@ -36,8 +36,12 @@ func newGate(clock llm.Clock, admit llm.AdmitFunc) (*gate, error) {
 
 // Publish implements llm.Gate.
 func (g *gate) Publish(w llm.Window) {
+	shut := w.Mode == llm.GateClosed || w.Mode == llm.GateWindow && w.Close < w.Open
 	for _, h := range *g.hooks.Load() {
 		h.soft.Publish(w)
+		if shut && h.guessing.Load() { // as lull_hook_abort
+			atomic.StoreUint32(&abortWords[h.slot], 1)
+		}
 	}
 }
 
@@ -109,6 +113,8 @@ type hook struct {
 	stops               int
 	samples             []llm.LayerSample
 	head                headHook
+
+	guessing atomic.Bool // a tentative batch runs
 }
 
 func newHook(g *gate, layers int) (*hook, error) {
@@ -156,10 +162,11 @@ func (h *hook) stopped() bool { return h.soft.Stopped() }
 func (h *hook) enter(width, threads int, tentative bool) bool {
 	at := predictRow(width, threads) * (h.layers + 1)
 	h.row = h.table[at : at+h.layers+1]
-	h.width, h.threads, h.tentative = width, threads, tentative
-	if h.drop && !h.soft.Stopped() {
+	if (h.drop || h.tentative) && !h.soft.Stopped() { // what dropped the batch before does not drop this one
 		atomic.StoreUint32(&abortWords[h.slot], 0)
 	}
+	h.width, h.threads, h.tentative = width, threads, tentative
+	h.guessing.Store(tentative)
 	h.drop, h.node, h.done, h.waited, h.stops = false, 0, -1, 0, 0
 	h.samples = h.samples[:0]
 	h.head.norm, h.head.whole = nil, nil
@@ -168,6 +175,7 @@ func (h *hook) enter(width, threads int, tentative bool) bool {
 
 func (h *hook) leave(complete bool, w *llm.Work) {
 	h.unmute()
+	h.guessing.Store(false)
 	if complete {
 		if h.done < h.layers {
 			h.finish(h.layers)

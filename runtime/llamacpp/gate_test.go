@@ -125,6 +125,48 @@ func TestTentativeWorkStopsAtAClosedGate(t *testing.T) {
 	}
 }
 
+// A gate that shuts ends tentative work in the middle of a graph that nobody
+// asks about layers, and lets work that has been promised go on.
+func TestAShutGateDropsTentativeWorkAtOnce(t *testing.T) {
+	for _, tentative := range []bool{true, false} {
+		m := open(t, nil)
+		s, _ := m.NewSequence()
+		b := llm.Batch{Tentative: tentative}
+		for i := range 64 {
+			b.Add(s, llm.Token(5+i%7), i == 63)
+		}
+		shut := make(chan struct{})
+		var over atomic.Bool
+		go func() {
+			defer close(shut)
+			for running := false; !running && !over.Load(); {
+				m.opt.Clock.WaitUntil(m.opt.Clock.Now()+100_000, nil)
+				running, _ = m.Gate().Activity()
+			}
+			m.Gate().Publish(llm.Window{Mode: llm.GateClosed, Expires: m.opt.Clock.Now() + 300e9})
+			if !tentative {
+				m.Gate().Publish(llm.Window{}) // the head would wait
+			}
+		}()
+		w, err := m.Decode(&b, llm.Grant{})
+		over.Store(true)
+		<-shut
+		if w.Stopped != tentative || errors.Is(err, llm.ErrStopped) != tentative {
+			t.Errorf("tentative %v: stopped %v, %v", tentative, w.Stopped, err)
+		}
+		if want := map[bool]int{true: 0, false: 64}[tentative]; len(s.Tokens()) != want {
+			t.Errorf("tentative %v: %d tokens kept, want %d", tentative, len(s.Tokens()), want)
+		}
+		m.Gate().Publish(llm.Window{})
+		b.Reset()
+		b.Tentative = tentative
+		b.Add(s, 5, true)
+		if _, err := m.Decode(&b, llm.Grant{}); err != nil {
+			t.Errorf("tentative %v, once the gate is free: %v", tentative, err)
+		}
+	}
+}
+
 // A stop from another goroutine at any moment leaves the cache as the ledger
 // says: the tokens afterwards are those of an undisturbed run.
 func TestStopAnywhereKeepsTheLedger(t *testing.T) {

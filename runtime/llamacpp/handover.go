@@ -27,3 +27,13 @@ func (m *Model) AdoptSampler(s llm.Sampler) error {
 	x.model = m
 	return nil
 }
+
+// FileFingerprint is the Fingerprint of the model that a file holds, without
+// loading it.
+func FileFingerprint(path string) (string, error) {
+	print, err := checkModelFile(path)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", print), nil
+}
