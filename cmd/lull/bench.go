@@ -18,8 +18,9 @@ Benchmarks run every candidate in each round, in a changing order, and report
 ratios within one run: absolute rates differ from day to day.`, `
   lull bench engine
   lull bench engine --rounds 30 --json
-  lull bench speculate --draft smollm2-135m-instruct-q4_0`,
-		newBenchEngine(a), newBenchSpeculate(a))
+  lull bench speculate --draft smollm2-135m-instruct-q4_0
+  lull bench npc --replies 1000`,
+		newBenchEngine(a), newBenchSpeculate(a), newBenchNPC(a))
 }
 
 func newBenchEngine(a *app) *cobra.Command {

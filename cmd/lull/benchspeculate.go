@@ -73,7 +73,7 @@ func (a *app) benchSpeculate(ctx context.Context, cfg bench.SpeculateConfig, dra
 		}
 		cfg.Draft = d.Path
 	}
-	clear := a.showSteps(&cfg)
+	clear := a.showSteps(&cfg.Progress)
 	report, err := bench.Speculate(ctx, cfg)
 	clear()
 	if len(report.Costs) > 0 {
@@ -85,13 +85,13 @@ func (a *app) benchSpeculate(ctx context.Context, cfg bench.SpeculateConfig, dra
 }
 
 // showSteps draws a bar that begins anew with each step of the benchmark.
-func (a *app) showSteps(cfg *bench.SpeculateConfig) (clear func()) {
+func (a *app) showSteps(tell *func(what string, done, of int)) (clear func()) {
 	switch {
 	case a.quiet:
 		return func() {}
 	case !a.ui.errTerminal:
 		last := ""
-		cfg.Progress = func(what string, done, of int) {
+		*tell = func(what string, done, of int) {
 			if what != last {
 				last = what
 				a.ui.notef("%s …", what)
@@ -106,7 +106,7 @@ func (a *app) showSteps(cfg *bench.SpeculateConfig) (clear func()) {
 			_ = bar.Clear()
 		}
 	}
-	cfg.Progress = func(what string, done, of int) {
+	*tell = func(what string, done, of int) {
 		if what != last {
 			clear()
 			last = what
@@ -142,16 +142,7 @@ func (a *app) showSpeculate(r bench.SpeculateReport) error {
 			p.P50, p.P99, p.Max, p.N, p.LayerMs)
 	}
 	a.ui.printf("\n")
-	for _, c := range r.Checks {
-		colour := yellow
-		switch c.Answer {
-		case "yes":
-			colour = green
-		case "no":
-			colour = red
-		}
-		a.ui.printf("%s  %s (%s)\n", a.ui.paint(colour, fmt.Sprintf("%-14s", c.Answer)), c.Claim, c.Why)
-	}
+	a.showClaims(r.Checks)
 	return nil
 }
 

@@ -56,3 +56,13 @@ func TestNPCExplainRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchNPCRefuses(t *testing.T) {
+	c := newConsole(t)
+	for _, flag := range []string{"rounds", "replies", "barks", "threads"} {
+		if code := c.run("bench", "npc", "--"+flag, "0"); code != exitUsage ||
+			!strings.Contains(c.err.String(), "--"+flag+" 0: want 1 …") {
+			t.Errorf("--%s 0: exit code %d, %q", flag, code, &c.err)
+		}
+	}
+}
