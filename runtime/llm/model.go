@@ -206,6 +206,7 @@ type Grant struct {
 
 	VerifyWidth  int  // tokens in one verify batch at most; 1 guesses nothing
 	NoDraftModel bool // guess without a draft model
+	NoPatterns   bool // guess with a draft model alone
 }
 
 // Stage is what a batch was for.

@@ -114,21 +114,22 @@ func TestDecisionBecomesGrant(t *testing.T) {
 		t.Errorf("the controller begins with %s, width %d", d.Draft, d.VerifyWidth)
 	}
 	for _, c := range []struct {
-		d       scheduler.Decision
-		width   int
-		noModel bool
+		d                   scheduler.Decision
+		width               int
+		noModel, noPatterns bool
 	}{
-		{scheduler.Decision{Draft: scheduler.DraftOff, VerifyWidth: 1}, 1, true},
-		{scheduler.Decision{Draft: scheduler.DraftOff, VerifyWidth: 8}, 1, true},
-		{scheduler.Decision{Draft: scheduler.DraftNGram, VerifyWidth: 4}, 4, true},
-		{scheduler.Decision{Draft: scheduler.DraftModel, VerifyWidth: 2}, 2, false},
-		{scheduler.Decision{Draft: scheduler.DraftModelNGram, VerifyWidth: 6}, 6, false},
+		{scheduler.Decision{Draft: scheduler.DraftOff, VerifyWidth: 1}, 1, true, true},
+		{scheduler.Decision{Draft: scheduler.DraftOff, VerifyWidth: 8}, 1, true, true},
+		{scheduler.Decision{Draft: scheduler.DraftNGram, VerifyWidth: 4}, 4, true, false},
+		{scheduler.Decision{Draft: scheduler.DraftModel, VerifyWidth: 2}, 2, false, true},
+		{scheduler.Decision{Draft: scheduler.DraftModelNGram, VerifyWidth: 6}, 6, false, false},
 		{scheduler.Decision{Draft: scheduler.DraftOff, VerifyWidth: 1, Reason: scheduler.ReasonPhaseFree},
-			verifyWidth, false},
+			1, true, true},
 	} {
 		r.decision = c.d
 		r.apply()
-		if g := r.grant(); g.VerifyWidth != c.width || g.NoDraftModel != c.noModel {
+		g := r.grant()
+		if g.VerifyWidth != c.width || g.NoDraftModel != c.noModel || g.NoPatterns != c.noPatterns {
 			t.Errorf("%s %d %s: grant %+v", c.d.Draft, c.d.VerifyWidth, c.d.Reason, g)
 		}
 	}

@@ -44,7 +44,7 @@ type Runtime struct {
 
 	// Between the threads.
 	threads, chunk, width atomic.Int32
-	noModel               atomic.Bool
+	noModel, noPatterns   atomic.Bool
 	group                 atomic.Int64 // ns that a layer takes, for SteerDuty
 	reporting             sync.Mutex   // of the workers, never of the game thread
 	work                  workRing

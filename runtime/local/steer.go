@@ -129,24 +129,22 @@ func pending(busy bool) int {
 func (r *Runtime) apply() {
 	r.threads.Store(int32(r.decision.Threads))
 	r.chunk.Store(int32(r.decision.PrefillChunk))
-	width, model := r.drafting()
+	width, model, patterns := r.drafting()
 	r.width.Store(int32(width))
 	r.noModel.Store(!model)
+	r.noPatterns.Store(!patterns)
 	r.placed.Place(scheduler.Placement{Prefill: r.decision.Prefill, Decode: r.decision.Decode,
 		Offload: r.decision.Offload})
 }
 
 // drafting is how wide a verify batch may be now, and whether the draft model
-// may fill it. Where nobody looks at frames, both have everything.
-func (r *Runtime) drafting() (width int, model bool) {
-	switch d := &r.decision; {
-	case d.Reason == scheduler.ReasonPhaseFree:
-		return r.guess.width(), true
-	case d.Draft == scheduler.DraftOff:
-		return 1, false
-	default:
-		return d.VerifyWidth, d.Draft != scheduler.DraftNGram
+// and patterns may fill it.
+func (r *Runtime) drafting() (width int, model, patterns bool) {
+	d := &r.decision
+	if d.Draft == scheduler.DraftOff {
+		return 1, false, false
 	}
+	return d.VerifyWidth, d.Draft != scheduler.DraftNGram, d.Draft != scheduler.DraftModel
 }
 
 // grantMemories tells memory work what the decision grants it.
@@ -171,7 +169,7 @@ func (r *Runtime) grant() llm.Grant {
 	}
 	return llm.Grant{
 		Threads: int(r.threads.Load()), PrefillChunk: int(r.chunk.Load()),
-		VerifyWidth: int(r.width.Load()), NoDraftModel: r.noModel.Load(),
+		VerifyWidth: int(r.width.Load()), NoDraftModel: r.noModel.Load(), NoPatterns: r.noPatterns.Load(),
 	}
 }
 

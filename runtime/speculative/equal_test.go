@@ -218,7 +218,7 @@ func (s *scene) play() (map[llm.RequestID]*ending, speculative.Stats) {
 		if s.oneIn(100) {
 			e.Forget("mira")
 		}
-		g := llm.Grant{Threads: s.random.IntN(3), NoDraftModel: s.oneIn(10)}
+		g := llm.Grant{Threads: s.random.IntN(3), NoDraftModel: s.oneIn(10), NoPatterns: s.oneIn(10)}
 		if s.oneIn(10) {
 			g.VerifyWidth = 1 + s.random.IntN(9)
 		}

@@ -241,7 +241,10 @@ func (s *Speculator) row(g llm.Grant) Row {
 }
 
 // denied are the patterns of sources that are off now, as bits.
-func (s *Speculator) denied(now int64) uint8 {
+func (s *Speculator) denied(now int64, g llm.Grant) uint8 {
+	if g.NoPatterns {
+		return 1<<FromModel - 1
+	}
 	var deny uint8
 	for source := range FromModel {
 		if open, _ := s.gates[source].Open(now); !open && !s.opt.Fixed {
@@ -308,7 +311,7 @@ func (s *Speculator) plan(c *conversation, r llm.Reply, g llm.Grant) int {
 		return 0
 	}
 	s.made, s.accept = s.made[:0], s.accept[:0]
-	s.chain(c, most, s.denied(r.Now))
+	s.chain(c, most, s.denied(r.Now, g))
 	if _, plain := row.Choose(s.accept); plain >= speedup {
 		return 0
 	}
@@ -332,7 +335,7 @@ func (s *Speculator) Propose(dst []llm.Token, r llm.Reply, g llm.Grant) []llm.To
 		}
 	}
 	modelled := len(s.made)
-	s.chain(c, most, s.denied(r.Now))
+	s.chain(c, most, s.denied(r.Now, g))
 	if !s.opt.Fixed {
 		k, speedup := row.Choose(s.accept)
 		if modelled == 0 && speedup < margin {

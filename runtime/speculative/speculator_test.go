@@ -147,6 +147,8 @@ func TestGrantLimits(t *testing.T) {
 		{llm.Grant{VerifyWidth: 3}, 3, true},
 		{llm.Grant{VerifyWidth: 1}, 1, false},
 		{llm.Grant{NoDraftModel: true}, 8, false},
+		{llm.Grant{NoPatterns: true}, 8, true},
+		{llm.Grant{NoPatterns: true, NoDraftModel: true}, 1, false},
 	} {
 		target := newTiny(4)
 		tb := newTable(t, target, speculative.Options{Draft: newTiny(4), Fixed: true, MaxWidth: 8})
