@@ -21,8 +21,10 @@ import (
 var commands = []func(*app) *cobra.Command{
 	newAssetsCommand,
 	newBenchCommand,
+	newCalibrateCommand,
 	newChatCommand,
 	newDemoCommand,
+	newDeviceProfileCommand,
 	newDevicesCommand,
 	newDoctorCommand,
 	newFramesCommand,
