@@ -116,12 +116,16 @@ func (k *keeper) open(ctx context.Context, rt *local.Runtime, s *session) (err e
 	return err
 }
 
-// frame remembers what happens now and hears what became of it.
-func (k *keeper) frame(p int, played time.Duration) {
-	if p != k.phase && k.phase >= 0 && played >= 0 {
+// enter is told the phase of the frame that begins, before lull is.
+func (k *keeper) enter(p int) {
+	if p != k.phase && k.phase >= 0 {
 		k.out.pending[k.phase] = k.waiting()
 	}
 	k.phase = p
+}
+
+// frame remembers what happens now and hears what became of it.
+func (k *keeper) frame(p int, played time.Duration) {
 	k.hear()
 	if played < 0 {
 		return
@@ -263,6 +267,7 @@ func reminded(found []rag.Found, ask string) string {
 // measure begins the measured time.
 func (k *keeper) measure() {
 	k.phase = -1
+	clear(k.out.pending)
 	k.out.before = k.memories.Stats()
 	k.out.recall, k.out.dense, k.out.found = k.out.recall[:0], 0, 0
 }

@@ -126,7 +126,7 @@ func checkMemoryReport(t *testing.T, r *Report) {
 		}
 	}
 	var text bytes.Buffer
-	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "combat 0, menu ") {
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "left to embed") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	data, err := json.Marshal(r.Runs[0])

@@ -1,10 +1,7 @@
 package harness
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -73,8 +70,8 @@ func (r *Run) measureMemories(rec *recording) {
 
 // memoryTable shows what was remembered, where somebody remembers; nil: nobody.
 func (r *Report) memoryTable() table.Writer {
-	t := newTable("policy", "remembered", "durable", "embeddings", "left at the end of", "embed ms",
-		"recall p50/p99 ms", "by vectors", "found", "remember p99 µs")
+	t := newTable("policy", "remembered", "durable", "with vectors", "stopped", "embed ms", "recall p50/p99 ms",
+		"by vectors", "found", "remember p99 µs")
 	rows := 0
 	for _, name := range r.order() {
 		list := r.remembering(name)
@@ -82,41 +79,63 @@ func (r *Report) memoryTable() table.Writer {
 			continue
 		}
 		rows++
-		of := func(f func(*Run) *float64) string {
-			var xs []float64
-			for _, run := range list {
-				if x := f(run); x != nil {
-					xs = append(xs, *x)
-				}
-			}
-			if len(xs) == 0 {
-				return nothing
-			}
-			return number(metrics.Quartiles(xs).Median)
+		of := func(f func(*MemoryRun) *float64, format string) string { return medianOf(list, f, format) }
+		whole := func(f func(*MemoryRun) int) string {
+			return of(func(m *MemoryRun) *float64 { x := float64(f(m)); return &x }, "%.0f")
 		}
-		whole := func(f func(*Run) int) string {
-			return of(func(r *Run) *float64 { x := float64(f(r)); return &x })
+		share := func(f func(*MemoryRun) float64) string {
+			return of(func(m *MemoryRun) *float64 { x := 100 * f(m); return &x }, "%.0f %%")
 		}
-		share := func(f func(*Run) float64) string {
-			return of(func(r *Run) *float64 { x := 100 * f(r); return &x }) + " %"
-		}
-		embeddings := byPhase(list, func(r *Run) map[string]int { return r.Embeddings })
 		t.AppendRow(table.Row{
-			name, whole(func(r *Run) int { return r.Memory.Remembered }),
-			whole(func(r *Run) int { return r.Memory.Acknowledged }), embeddings,
-			byPhase(list, func(r *Run) map[string]int { return r.Memory.Pending }),
-			of(func(r *Run) *float64 { return r.Memory.EmbedMs }),
-			of(func(r *Run) *float64 { return r.Memory.RecallMs.P50 }) + " / " +
-				of(func(r *Run) *float64 { return r.Memory.RecallMs.P99 }),
-			share(func(r *Run) float64 { return r.Memory.DenseShare }),
-			share(func(r *Run) float64 { return r.Memory.FoundShare }),
-			of(func(r *Run) *float64 { return r.Memory.Remember.P99 }),
+			name, whole(func(m *MemoryRun) int { return m.Remembered }),
+			whole(func(m *MemoryRun) int { return m.Acknowledged }),
+			whole(func(m *MemoryRun) int { return m.Indexed }), whole(func(m *MemoryRun) int { return m.Stopped }),
+			of(func(m *MemoryRun) *float64 { return m.EmbedMs }, "%.1f"),
+			of(func(m *MemoryRun) *float64 { return m.RecallMs.P50 }, "%.1f") + " / " +
+				of(func(m *MemoryRun) *float64 { return m.RecallMs.P99 }, "%.1f"),
+			share(func(m *MemoryRun) float64 { return m.DenseShare }),
+			share(func(m *MemoryRun) float64 { return m.FoundShare }),
+			of(func(m *MemoryRun) *float64 { return m.Remember.P99 }, "%.1f"),
 		})
 	}
 	if rows == 0 {
 		return nil
 	}
 	return t
+}
+
+// medianOf writes the median over runs of what was measured.
+func medianOf(list []*Run, f func(*MemoryRun) *float64, format string) string {
+	var xs []float64
+	for _, run := range list {
+		if x := f(run.Memory); x != nil {
+			xs = append(xs, *x)
+		}
+	}
+	if len(xs) == 0 {
+		return nothing
+	}
+	return fmt.Sprintf(format, metrics.Quartiles(xs).Median)
+}
+
+// inPhase writes what was embedded in a phase, and what waited at its end.
+func (r *Report) inPhase(policy, phase string) (embedded, waiting string) {
+	list := r.remembering(policy)
+	if len(list) == 0 {
+		return nothing, nothing
+	}
+	var made, left []float64
+	for _, run := range list {
+		made = append(made, float64(run.Embeddings[phase]))
+		if n, ok := run.Memory.Pending[phase]; ok {
+			left = append(left, float64(n))
+		}
+	}
+	embedded, waiting = fmt.Sprintf("%.0f", metrics.Quartiles(made).Median), nothing
+	if len(left) > 0 {
+		waiting = fmt.Sprintf("%.0f", metrics.Quartiles(left).Median)
+	}
+	return embedded, waiting
 }
 
 // remembering lists the complete runs of a policy in which somebody remembers.
@@ -127,30 +146,4 @@ func (r *Report) remembering(policy string) (list []*Run) {
 		}
 	}
 	return list
-}
-
-// byPhase writes the medians of counts by phase, the phases in their usual order.
-func byPhase(list []*Run, counts func(*Run) map[string]int) string {
-	by := map[string][]float64{}
-	var names []string
-	for _, run := range list {
-		for name, n := range counts(run) {
-			if by[name] == nil {
-				names = append(names, name)
-			}
-			by[name] = append(by[name], float64(n))
-		}
-	}
-	order := phaseNames()
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
-	})
-	var parts []string
-	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%s %s", name, number(metrics.Quartiles(by[name]).Median)))
-	}
-	if len(parts) == 0 {
-		return nothing
-	}
-	return strings.Join(parts, ", ")
 }

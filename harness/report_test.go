@@ -136,6 +136,9 @@ func TestJudge(t *testing.T) {
 		{Unknown, 0, "not in a run"},
 		{Unknown, 0, "beyond a value"},
 		{Unknown, 0, "no number"},
+		{Met, 0, ""},
+		{Missed, 30, ""},
+		{Skipped, 0, "nobody remembers"},
 	} {
 		v := made().Objectives[i]
 		if v.Status != want.status || !strings.Contains(v.Why, want.why) || (want.by != 0) != (v.By != nil) ||
@@ -146,8 +149,8 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: failed %v", v.Objective, v.Failed())
 		}
 	}
-	if n := len(made().Failed()); n != 6 {
-		t.Errorf("%d failed, want 6", n)
+	if n := len(made().Failed()); n != 7 {
+		t.Errorf("%d failed, want 7", n)
 	}
 	v := judge(Objective{Metric: "limit_share", Op: AtLeast, Limit: 0.5}, made().Runs[1:3], 1)
 	if v.Status != Skipped {

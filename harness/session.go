@@ -169,6 +169,9 @@ type player struct {
 func (p *player) begin(id uint64, phase int, target time.Duration, now int64) {
 	p.phase = phase
 	if p.rt != nil {
+		if k := p.cast.keeper; k != nil {
+			k.enter(phase)
+		}
 		p.rt.SetPhase(p.phases[phase])
 		p.rt.FrameBegin(id, target, now)
 	}

@@ -187,7 +187,8 @@ func (r *Report) phaseTable() table.Writer {
 	slices.SortFunc(phases, func(a, b string) int {
 		return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
 	})
-	t := newTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s")
+	t := newTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s", "embedded", "left to embed")
+	nobody := true
 	for _, name := range r.order() {
 		for _, phase := range phases {
 			var n, late, hitch, rate []float64
@@ -204,13 +205,17 @@ func (r *Report) phaseTable() table.Writer {
 			if phase == metrics.Loading {
 				label += " (not in the totals)"
 			}
+			embedded, waiting := r.inPhase(name, phase)
+			nobody = nobody && embedded == nothing
 			t.AppendRow(table.Row{
 				name, label, fmt.Sprintf("%.0f", metrics.Quartiles(n).Median),
 				spread(metrics.Quartiles(late), 100, "%.2f", " %"),
 				spread(metrics.Quartiles(hitch), 1, "%.1f", ""), spread(metrics.Quartiles(rate), 1, "%.1f", ""),
+				embedded, waiting,
 			})
 		}
 	}
+	t.SetColumnConfigs([]table.ColumnConfig{{Name: "embedded", Hidden: nobody}, {Name: "left to embed", Hidden: nobody}})
 	return t
 }
 
