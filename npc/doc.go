@@ -16,7 +16,7 @@
 //		}
 //	}
 //
-// The example of World is the same with everything else in it.
+// That is Example; the example of World has everything else in it.
 //
 // # Terms
 //

@@ -9,21 +9,57 @@ import (
 	"github.com/lull-npc/lull/runtime/scripted"
 )
 
-// A game has a real model and a worker that steps its engine (package local
-// makes both); here a scripted one answers. Errors are left out to show the
-// shape.
+// stage is what a game has of local.Open: a model and an engine that a worker
+// steps. Here a script answers in the place of the model.
+func stage(script scripted.Script) (rt struct {
+	Engine *llm.Engine
+	Model  llm.Model
+}, end func()) {
+	model, _ := scripted.New(scripted.Config{Script: script, Context: 8192})
+	rt.Model = model
+	rt.Engine, _ = llm.NewEngine(model, llm.EngineConfig{})
+	worker, _ := llm.StartWorker(rt.Engine, llm.WorkerConfig{})
+	return rt, func() { worker.Stop(); rt.Engine.Close() }
+}
+
+func sellsSwords(scripted.Conversation) string {
+	return "Iron, and what can be made of it. Swords, mostly."
+}
+
+// Ten lines to a talking character, after rt, err := local.Open(ctx, …). Errors
+// are left out to show the shape.
 func Example() {
-	model, _ := scripted.New(scripted.Config{Script: func(c scripted.Conversation) string {
+	rt, end := stage(sellsSwords)
+	defer end()
+	world, _ := npc.NewWorld(npc.WorldConfig{Engine: rt.Engine, Model: rt.Model})
+	smith, _ := npc.LoadPersona("blacksmith")             // or your own YAML file
+	smith.Sampling, smith.MaxTokens = llm.Sampling{}, 200 // the script's own words, letter by letter
+	_ = world.Add(npc.AgentSpec{ID: "smith", Persona: smith})
+	_, _ = world.Say(npc.Line{To: "smith", Text: "What do you sell?"}, 0)
+	for frame, talking := int64(0), true; talking; frame++ { // your game loop
+		for _, e := range world.Poll(nil, frame*16_666_667) {
+			if e.Kind == npc.EventSentence { // EventText for subtitles that grow
+				fmt.Println(e.Text)
+			}
+			talking = e.Kind != npc.EventDone
+		}
+	}
+	// Output:
+	// Iron, and what can be made of it.
+	// Swords, mostly.
+}
+
+// A character that sells: with lore, a bark, a fact, and an action that the game
+// has the last word about.
+func ExampleWorld() {
+	rt, end := stage(func(c scripted.Conversation) string {
 		if strings.Contains(c.Last(llm.User), "What does Brenna do now?") {
 			return `{"action":"hand_over","item":"sword","to":"player"}`
 		}
 		return "Forty silver. Here it is."
-	}})
-	engine, _ := llm.NewEngine(model, llm.EngineConfig{})
-	worker, _ := llm.StartWorker(engine, llm.WorkerConfig{})
-	defer worker.Stop()
-
-	world, _ := npc.NewWorld(npc.WorldConfig{Engine: engine, Model: model,
+	})
+	defer end()
+	world, _ := npc.NewWorld(npc.WorldConfig{Engine: rt.Engine, Model: rt.Model,
 		Lore: []string{"Alderford lies on the old road"}})
 	defer world.Close()
 	brenna, _ := npc.LoadPersona("blacksmith")

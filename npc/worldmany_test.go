@@ -197,6 +197,28 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// A line with an earlier due time is answered first, whenever it was said.
+func TestDueTimes(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: scripted.Echo}, WorldConfig{Active: 1})
+	due := map[AgentID]int64{"late": 30e9, "soon": 2e9, "usual": 0, "now": 1e6}
+	for _, id := range []AgentID{"late", "soon", "usual", "now"} { // usual is a second
+		s.add(id, person(string(id)))
+		if _, err := s.world.Say(Line{To: id, Text: "hello to you all", Due: due[id]}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.frames(100)
+	var order []AgentID
+	for _, e := range s.events {
+		if e.Kind == EventDone {
+			order = append(order, e.Agent)
+		}
+	}
+	if want := []AgentID{"now", "usual", "soon", "late"}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v in\n%s", order, want, s.trace.String())
+	}
+}
+
 // Thousands of idle characters cost a frame nothing.
 func TestIdleAllocatesNothing(t *testing.T) {
 	s := newStage(t, scripted.Config{Script: scripted.Echo}, WorldConfig{})
