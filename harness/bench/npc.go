@@ -203,7 +203,8 @@ func (r *NPCReport) check() {
 		bound(fmt.Sprintf("in a crowd of %d, %d speaking, the player waits at most %.1f × as long", c.NPCs, c.Speaking,
 			maxCrowdRatio), c.Paired, c.Rounds, maxCrowdRatio, true)
 		say("nobody says another's secret word", c.Mixed == 0, "%d did; owners said theirs %d times", c.Mixed, c.Own)
-		say("everyone who speaks gets a turn", c.Fewest >= c.Rounds, "%d turns at least in %d rounds", c.Fewest, c.Rounds)
+		say("everyone who speaks gets a turn", c.Fewest >= c.Rounds, "%d turns at least in %d rounds", c.Fewest,
+			c.Rounds)
 	}
 	if b := r.Barks; b != nil && b.N > 0 {
 		say("a bark is there within 100 ms", b.P99 <= maxBarkMs && b.Silent == 0,

@@ -254,7 +254,8 @@ func benchBarks(ctx context.Context, cfg *NPCConfig, random *rand.Rand, s *npcSt
 
 // oneBark runs eight frames, and has the player speak in the first of them. It
 // returns how long it took until the bark was polled, in ms; 0 is for ever.
-func oneBark(ctx context.Context, s *npcStage, to npc.AgentID, frame time.Duration, random *rand.Rand) (float64, error) {
+func oneBark(ctx context.Context, s *npcStage, to npc.AgentID, frame time.Duration,
+	random *rand.Rand) (float64, error) {
 	begin := time.Now()
 	time.Sleep(time.Duration(random.Float64() * float64(frame)))
 	asked := time.Now()
