@@ -4,6 +4,9 @@ package audio
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
 
 	"github.com/ebitengine/oto/v3"
 
@@ -24,6 +27,9 @@ const maxPlaying = 12
 // Open opens the system's output. Where there is none, the speaker is silent.
 func Open() *Speaker {
 	s := &Speaker{waves: map[play.Sound][]byte{}}
+	if !available() {
+		return s
+	}
 	context, ready, err := oto.NewContext(&oto.NewContextOptions{SampleRate: Rate, ChannelCount: 2,
 		Format: oto.FormatSignedInt16LE})
 	if err != nil {
@@ -59,4 +65,25 @@ func (s *Speaker) Play(sound play.Sound) {
 	p := s.context.NewPlayer(bytes.NewReader(s.waves[sound]))
 	p.Play()
 	s.playing = append(s.playing, p)
+}
+
+// available reports whether there is anything to play on: on Linux, asking in
+// vain writes a page of complaints to the terminal.
+func available() bool {
+	if runtime.GOOS != "linux" {
+		return true
+	}
+	if os.Getenv("PULSE_SERVER") != "" {
+		return true
+	}
+	places := []string{"/dev/snd/controlC*"}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		places = append(places, filepath.Join(dir, "pulse", "native"), filepath.Join(dir, "pipewire-0"))
+	}
+	for _, p := range places {
+		if found, err := filepath.Glob(p); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
 }

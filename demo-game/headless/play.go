@@ -119,7 +119,8 @@ func Summarise(r *harness.Report) {
 	for name, l := range by {
 		s := harness.Summary{Repeats: len(l.jank), JankRate: metrics.Quartiles(l.jank),
 			TokensPerSecond: metrics.Quartiles(l.rate), HitchMsPerS: metrics.Quartiles(l.hitch),
-			OverrunP99: metrics.Quartiles(l.over), FrameP50: metrics.Quartiles(l.p50), FrameP99: metrics.Quartiles(l.p99)}
+			OverrunP99: metrics.Quartiles(l.over),
+			FrameP50:   metrics.Quartiles(l.p50), FrameP99: metrics.Quartiles(l.p99)}
 		if len(l.ttft) > 0 {
 			ttft := metrics.Quartiles(l.ttft)
 			s.TTFTMsP50 = &ttft
@@ -254,7 +255,8 @@ func (v *virtual) WaitUntil(t int64, _ <-chan struct{}) { v.now = max(v.now, t) 
 // Text says in some lines what a report found.
 func (r *Report) Text() string {
 	out := fmt.Sprintf("%s, script %s, %.0f s a run\n\n", r.Scenario, r.Script, r.Setting.Seconds)
-	out += fmt.Sprintf("%-10s %8s %10s %10s %9s %8s\n", "policy", "late", "hitch ms/s", "tokens/s", "TTFT ms", "replies")
+	out += fmt.Sprintf("%-10s %8s %10s %10s %9s %8s\n", "policy", "late", "hitch ms/s", "tokens/s",
+		"TTFT ms", "replies")
 	for i := range r.Runs {
 		x := &r.Runs[i]
 		ttft := "-"

@@ -39,7 +39,8 @@ type Script struct {
 func Named(name string) (*Script, error) {
 	raw, err := scripts.ReadFile("scripts/" + name + ".txt")
 	if err != nil {
-		return nil, fmt.Errorf("%w: there is no script %q: there are %s", ErrScript, name, strings.Join(Scripts(), ", "))
+		return nil, fmt.Errorf("%w: there is no script %q: there are %s", ErrScript, name,
+			strings.Join(Scripts(), ", "))
 	}
 	return ParseScript(name, string(raw))
 }

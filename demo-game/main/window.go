@@ -81,7 +81,7 @@ func newWindow(o *options, diag io.Writer) (*window, error) {
 			return nil, err
 		}
 	}
-	if !o.mute && !o.scripted {
+	if !o.mute && !o.scripted && len(o.measure) == 0 {
 		w.speaker = audio.Open()
 	}
 	w.report = headless.NewReport("game", o.script, version, o.scripted)

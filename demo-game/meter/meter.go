@@ -172,7 +172,8 @@ func (m *Meter) HUD(policy string, s talk.Stats, ttftMs []float64, now int64) *u
 		h.Lines = append(h.Lines,
 			fmt.Sprintf("bottleneck %s (%.2f), reason %s", d.Bottleneck, d.Confidence, d.Reason),
 			fmt.Sprintf("gate %s, open %.2f, margin %.1f ms", d.Gate, d.Openness, d.Margin.Seconds()*1e3),
-			fmt.Sprintf("%s, threads %d, chunk %d, verify %d", device(s.Device), d.Threads, d.PrefillChunk, d.VerifyWidth),
+			fmt.Sprintf("%s, threads %d, chunk %d, verify %d", device(s.Device), d.Threads, d.PrefillChunk,
+				d.VerifyWidth),
 			fmt.Sprintf("contention %.2f, draft %s", d.Contention, d.Draft))
 	}
 	h.Lines = append(h.Lines, fmt.Sprintf("tokens/s %.1f, first word %s", m.rate(now), first))
@@ -200,7 +201,8 @@ func device(name string) string {
 func (m *Meter) Run(policy string, repeat int, replies, failed int, ttftMs []float64) harness.Run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := harness.Run{Policy: policy, Repeat: repeat, Result: *m.frames.Result(), Replies: replies, Asked: replies + failed,
+	r := harness.Run{Policy: policy, Repeat: repeat, Result: *m.frames.Result(), Replies: replies,
+		Asked:  replies + failed,
 		Failed: failed, Embeddings: map[string]int{}, Acceptance: map[string]float64{}, Reasons: map[string]float64{},
 		Phases: map[string]harness.PhaseRun{}, MemoryReasons: map[string]float64{},
 		ScoreOverTime: []harness.ScorePoint{}}

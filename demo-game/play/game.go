@@ -288,7 +288,8 @@ func (g *Game) play(in *input.Frame) {
 		if g.loading--; g.loading <= 0 {
 			g.screen = ui.Explore
 			g.learn()
-			g.voices.Cue(g.data.Companion, "You have come to "+g.english("area."+g.world.Area)+" with the player", g.Now())
+			g.voices.Cue(g.data.Companion, "You have come to "+g.english("area."+g.world.Area)+" with the player",
+				g.Now())
 		}
 	case ui.Explore, ui.Combat:
 		g.playWorld(in)

@@ -97,8 +97,9 @@ func (g *Game) viewActors(v *ui.View) {
 	w := g.world
 	for i := range w.Foes {
 		f := &w.Foes[i]
-		a := ui.Actor{Look: "wolf", Frame: int(w.Tick/8+int64(f.ID)) % 2, X: f.At.X, Y: f.At.Y, Flip: f.At.X > w.Player.X,
-			HP: f.HP, Full: 4}
+		a := ui.Actor{Look: "wolf", Frame: int(w.Tick/8+int64(f.ID)) % 2, X: f.At.X, Y: f.At.Y,
+			Flip: f.At.X > w.Player.X,
+			HP:   f.HP, Full: 4}
 		switch {
 		case f.Down:
 			a = ui.Actor{Look: "wolf-down", X: f.At.X, Y: f.At.Y}

@@ -401,7 +401,8 @@ func (v *Voices) offer(w *rules.World) {
 
 var orderMeaning = map[rules.Order]string{
 	rules.Follow: "goes with the player", rules.Guard: "stands between the player and the wolves",
-	rules.Heal: "heals the player's wounds", rules.Fetch: "gathers what lies around", rules.Flee: "runs away to the path",
+	rules.Heal: "heals the player's wounds", rules.Fetch: "gathers what lies around",
+	rules.Flee: "runs away to the path",
 }
 
 func (v *Voices) setOffer(who string, o npc.Offer) {

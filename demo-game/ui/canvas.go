@@ -59,6 +59,7 @@ type Op struct {
 	Name   string
 	Frame  int
 	Flip   bool
+	Cut    bool // OpText: the line was too long for its box
 }
 
 // Canvas is a list of operations, in order. Call from one goroutine at a time.
@@ -87,19 +88,26 @@ func (c *Canvas) Panel(r image.Rectangle) image.Rectangle {
 // Text writes one line into a box, from a height below its top. What is too long
 // for the box ends in dots.
 func (c *Canvas) Text(box image.Rectangle, dy int, text string, col color.RGBA) {
-	c.put(box, 0, dy, Fit(text, box.Dx()), col)
+	c.fitted(box, dy, text, col, func(int) int { return 0 })
+}
+
+// fitted writes a line where place says it begins, by the room that is left.
+func (c *Canvas) fitted(box image.Rectangle, dy int, text string, col color.RGBA, place func(left int) int) {
+	fit := Fit(text, box.Dx())
+	c.put(box, place(box.Dx()-Measure(fit)), dy, fit, col)
+	if fit != text && fit != "" {
+		c.Ops[len(c.Ops)-1].Cut = true
+	}
 }
 
 // Centred writes one line in the middle of a box.
 func (c *Canvas) Centred(box image.Rectangle, dy int, text string, col color.RGBA) {
-	text = Fit(text, box.Dx())
-	c.put(box, (box.Dx()-Measure(text))/2, dy, text, col)
+	c.fitted(box, dy, text, col, func(left int) int { return left / 2 })
 }
 
 // Right writes one line at the right edge of a box.
 func (c *Canvas) Right(box image.Rectangle, dy int, text string, col color.RGBA) {
-	text = Fit(text, box.Dx())
-	c.put(box, box.Dx()-Measure(text), dy, text, col)
+	c.fitted(box, dy, text, col, func(left int) int { return left })
 }
 
 func (c *Canvas) put(box image.Rectangle, dx, dy int, text string, col color.RGBA) {
@@ -235,9 +243,13 @@ func (c *Canvas) Check() (problems []string) {
 			if !o.Rect.In(screen) || !o.Rect.In(o.Within) {
 				problems = append(problems, fmt.Sprintf("%q at %v leaves %v", o.Text, o.Rect, o.Within))
 			}
+			if o.Cut {
+				problems = append(problems, fmt.Sprintf("%q at %v is cut", o.Text, o.Rect))
+			}
 			for _, t := range shown {
 				if t.Rect.Overlaps(o.Rect) {
-					problems = append(problems, fmt.Sprintf("%q at %v lies upon %q at %v", o.Text, o.Rect, t.Text, t.Rect))
+					problems = append(problems, fmt.Sprintf("%q at %v lies upon %q at %v", o.Text, o.Rect, t.Text,
+						t.Rect))
 				}
 			}
 			shown = append(shown, o)

@@ -178,6 +178,9 @@ func showStatus(c *Canvas, v *View) {
 	c.Right(right, 3, v.Order, Sky)
 	if v.Wave != "" {
 		box := image.Rect(230, 24, 410, 44)
+		if v.HUD != nil {
+			box = image.Rect(hudLeft/2-90, 24, hudLeft/2+90, 44)
+		}
 		c.Fill(box, Night)
 		c.Centred(box, 3, v.Wave, Ember)
 	}
@@ -405,7 +408,7 @@ func showHUD(c *Canvas, h *HUD) {
 		share = 100 * float64(late) / float64(h.Frames)
 	}
 	c.Text(in, 0, fmt.Sprintf("%s  target %.1f ms  late %.1f%%", h.Policy, h.TargetMs, share), Paper)
-	graph := image.Rect(in.Min.X, in.Min.Y+15, in.Max.X, in.Min.Y+15+40)
+	graph := image.Rect(in.Min.X, in.Min.Y+15, in.Max.X, in.Min.Y+15+28)
 	c.Fill(graph, opaque(Night))
 	bars := h.Bars[max(0, len(h.Bars)-graph.Dx()):]
 	for i, b := range bars {
@@ -419,7 +422,7 @@ func showHUD(c *Canvas, h *HUD) {
 	mid := graph.Min.Y + graph.Dy()/2
 	c.Fill(image.Rect(graph.Min.X, mid, graph.Max.X, mid+1), Sky)
 	for i, l := range h.Lines {
-		if y := 58 + i*14; y+LetterHeight <= in.Dy() {
+		if y := 46 + i*LetterHeight; y+LetterHeight <= in.Dy() {
 			c.Text(in, y, l, Dim)
 		}
 	}

@@ -78,9 +78,11 @@ var plants = []plant{
 		"runtime/probe/a.go":      "package probe\nimport _ \"github.com/ebitengine/purego\"",
 		"runtime/llamacpp/a.go":   "package llamacpp\nimport \"C\"\nimport _ \"github.com/ebitengine/purego\"",
 		"bindings/capi/a.go":      "package main\nimport \"C\"",
-		"demo-game/a.go":          "package main\nimport _ \"github.com/hajimehoshi/ebiten/v2/inpututil\"",
+		"demo-game/draw/a.go":     "package draw\nimport _ \"github.com/hajimehoshi/ebiten/v2/inpututil\"",
+		"demo-game/play/a.go":     "package play\nimport _ \"github.com/hajimehoshi/ebiten/v2\"",
 		"runtime/llamacpp/b/b.go": "package b\nimport _ \"github.com/hybridgroup/yzma/pkg/llama\"",
-	}, []string{"harness/a.go:2", "npc/a.go:2", "npc/b_test.go:2", "runtime/probe/a.go:2"}},
+	}, []string{"demo-game/play/a.go:2", "harness/a.go:2", "npc/a.go:2", "npc/b_test.go:2",
+		"runtime/probe/a.go:2"}},
 	{"pure", map[string]string{
 		"scheduler/a.go": "package scheduler\nimport \"time\"\nvar x = time.Now()\n",
 		"scheduler/b.go": "package scheduler\nimport clock \"time\"\nfunc f() { clock.Sleep(1) }\n",
