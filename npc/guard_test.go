@@ -305,3 +305,30 @@ func TestContentHookThatHangs(t *testing.T) {
 	}
 	w.Close()
 }
+
+// Whatever bytes come, in whatever pieces: nothing panics, and what is let
+// through holds no entry.
+func FuzzWatch(f *testing.F) {
+	f.Add("You old goat!", 3, "goat")
+	f.Add("\xff\xf0\x9f\u0308ｇｏ\u200bat", 1, "goat*")
+	f.Add(strings.Repeat("\u0301", 80)+"ab", 7, "ab")
+	f.Fuzz(func(t *testing.T, text string, piece int, entry string) {
+		list := newBlockList([]string{entry})
+		if list == nil || len(text) > 4096 {
+			return
+		}
+		w, said := watch{list: list}, ""
+		for rest := text; rest != ""; {
+			n := min(len(rest), max(1, piece))
+			pass, _, _ := w.add(rest[:n], false)
+			said, rest = said+pass, rest[n:]
+		}
+		pass, _, _ := w.add("", true)
+		if said += pass; len(said) > len(text) {
+			t.Fatalf("%q became %q", text, said)
+		}
+		if _, found := list.finds(said); found {
+			t.Fatalf("of %q with %q blocked, let through was %q", text, entry, said)
+		}
+	})
+}

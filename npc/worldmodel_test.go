@@ -79,6 +79,9 @@ func TestAnythingInMidSentence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hook := rapid.Bool().Draw(rt, "hook")
 		cfg := WorldConfig{}
+		if rapid.Bool().Draw(rt, "blocked") {
+			cfg.Blocked = []string{"cold morn*", "nobody came back"}
+		}
 		if hook {
 			cfg.Content = func(Utterance) Ruling { return Ruling{} }
 		}
@@ -134,6 +137,18 @@ func TestAnythingInMidSentence(t *testing.T) {
 			s.judging(1)
 		}
 		checkEnds(rt, s.events)
+		for _, e := range s.events {
+			if entry, found := newBlockList(cfg.Blocked).finds(e.Text); found {
+				rt.Fatalf("%s says %q: %q", e.Kind, entry, e.Text)
+			}
+		}
+		for _, id := range ids {
+			for _, e := range s.world.History(id) {
+				if entry, found := newBlockList(cfg.Blocked).finds(e.Text); found {
+					rt.Fatalf("the history of %s holds %q: %q", id, entry, e.Text)
+				}
+			}
+		}
 		add("a")
 		if _, err := s.world.Say(Line{To: "a", Text: "hello"}, s.now); err != nil {
 			rt.Fatal(err)

@@ -25,6 +25,7 @@ A PERSONA is a shipped one by name, or a YAML file of your own.`, `
 type explainFlags struct {
 	say      []string
 	facts    []string
+	blocked  []string
 	lore     []string
 	seed     uint32
 	greedy   bool
@@ -55,6 +56,8 @@ else is as it would be, but for the number of tokens.`,
 	c.Flags().StringArrayVar(&f.say, "say", nil, "`LINE` of the player; may be given several times")
 	c.Flags().StringArrayVar(&f.facts, "fact", nil, "`FACT` that the character knows now; may be given several times")
 	c.Flags().StringArrayVar(&f.lore, "lore", nil, "`LINE` that everybody in the world knows; several times")
+	c.Flags().StringArrayVar(&f.blocked, "block", nil,
+		"`PHRASE` that is not to be said; \"curs*\" is also cursed; several times")
 	c.Flags().Uint32Var(&f.seed, "seed", 0, "varies the replies")
 	c.Flags().BoolVar(&f.greedy, "greedy", false, "always the most probable word: the same replies each time")
 	c.Flags().BoolVar(&f.scripted, "scripted", false, "a stand-in answers, no model is loaded")
@@ -85,7 +88,8 @@ func (a *app) npcExplain(ctx context.Context, persona string, f explainFlags) er
 		return err
 	}
 	defer run.Close()
-	w, err := npc.NewWorld(npc.WorldConfig{Engine: run.Engine, Model: run.Model, Lore: f.lore, Seed: f.seed})
+	w, err := npc.NewWorld(npc.WorldConfig{Engine: run.Engine, Model: run.Model, Lore: f.lore, Seed: f.seed,
+		Blocked: f.blocked})
 	if err != nil {
 		return err
 	}

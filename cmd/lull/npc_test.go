@@ -35,6 +35,18 @@ func TestNPCExplain(t *testing.T) {
 	}
 }
 
+func TestNPCExplainBlocks(t *testing.T) {
+	c := newConsole(t)
+	// The stand-in says these words and no others.
+	args := []string{"npc", "explain", "blacksmith", "--scripted", "--greedy", "--say", "Who are you?"}
+	for _, word := range []string{"the", "a", "you", "I", "to", "of", "and", "is", "in", "my", "we", "not"} {
+		args = append(args, "--block", word+"*")
+	}
+	if code := c.run(args...); code != 0 || !strings.Contains(c.out.String(), "of the block list") {
+		t.Errorf("exit code %d\n%s%s", code, &c.out, &c.err)
+	}
+}
+
 func TestNPCExplainRefuses(t *testing.T) {
 	c := newConsole(t)
 	for _, x := range []struct {
@@ -48,6 +60,7 @@ func TestNPCExplainRefuses(t *testing.T) {
 		{exitFailed, "none shipped", []string{"nobody.yaml", "--scripted", "--say", "x"}},
 		{exitFailed, "nothing can be read", []string{"blacksmith", "--scripted", "--say", "\u200b"}},
 		{exitFailed, "want one line", []string{"blacksmith", "--scripted", "--say", "x", "--fact", "a\nb"}},
+		{exitFailed, "no letter", []string{"blacksmith", "--scripted", "--say", "x", "--block", "*"}},
 		{exitFailed, "shorten", []string{"blacksmith", "--scripted", "--say", "x", "--context", "100"}},
 	} {
 		if code := c.run(append([]string{"npc", "explain"}, x.args...)...); code != x.code ||
