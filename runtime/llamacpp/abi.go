@@ -47,6 +47,9 @@ func checkABI() error {
 	if got := unsafe.Sizeof(ctx); got != contextParamsSize {
 		return fmt.Errorf("this build's context parameters have %d bytes, want %d", got, contextParamsSize)
 	}
+	if got := unsafe.Sizeof(llama.BatchData{}); got != batchBytes {
+		return fmt.Errorf("this build's batches have %d bytes, want %d", got, batchBytes)
+	}
 	if got := unsafe.Sizeof(llama.ModelParams{}); got != modelParamsSize {
 		return fmt.Errorf("this build's model parameters have %d bytes, want %d", got, modelParamsSize)
 	}

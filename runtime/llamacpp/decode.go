@@ -32,7 +32,7 @@ func (m *Model) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 	if err := m.fill(b); err != nil {
 		return w, err
 	}
-	code, err := llama.Decode(m.ctx, m.batch)
+	code, err := m.callDecode()
 	if !m.opt.NoGate {
 		if err == nil && code == 0 && m.hook.dropped() { // between slices of the head, where llama.cpp sees no stop
 			code = codeStopped

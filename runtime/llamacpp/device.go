@@ -2,6 +2,7 @@ package llamacpp
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
@@ -51,7 +52,7 @@ func devices() []Device {
 			CanState: true,
 			handle:   h,
 		}
-		d.Kind = kindOf(llama.GGMLBackendDevType(h), d.Registry, d.ID)
+		d.Kind = kindOf(llama.GGMLBackendDevType(h), d.Registry, d.ID, d.Name)
 		// Only the CPU backend polls the abort callback (llama.cpp v0.5.0).
 		d.CanStop = d.Kind == CPU
 		d.FreeBytes, d.MemoryBytes = llama.GGMLBackendDeviceMemory(h)
@@ -60,8 +61,14 @@ func devices() []Device {
 	return list
 }
 
-func kindOf(t llama.GGMLBackendDeviceType, registry, id string) Kind {
+// kindOf tells a device's kind by its names where its type does not: Hexagon
+// calls its devices HTP0 …, CANN and RKNPU are registries, and what OpenVINO
+// computes on stands in the description alone, since one device stands for all.
+func kindOf(t llama.GGMLBackendDeviceType, registry, id, description string) Kind {
 	name := strings.ToUpper(registry + " " + id)
+	if strings.Contains(name, "OPENVINO") {
+		name += " " + strings.ToUpper(description+" "+os.Getenv("GGML_OPENVINO_DEVICE"))
+	}
 	for _, npu := range []string{"HTP", "HEXAGON", "CANN", "RKNPU", "NPU"} {
 		if strings.Contains(name, npu) {
 			return NPU

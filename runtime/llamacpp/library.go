@@ -124,7 +124,7 @@ func load(dir string) (err error) {
 	if err := llama.Load(dir); err != nil {
 		return fmt.Errorf("llamacpp: %s: %w: %w; this build wants llama.cpp %s", dir, ErrLibraryVersion, err, Version)
 	}
-	if err := loadGGML(dir); err != nil {
+	if err := errors.Join(loadGGML(dir), findHot(dir)); err != nil {
 		return fmt.Errorf("llamacpp: %s: %w: %w; this build wants llama.cpp %s", dir, ErrLibraryVersion, err, Version)
 	}
 	if err := checkABI(); err != nil {

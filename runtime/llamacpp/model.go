@@ -92,6 +92,7 @@ type Model struct {
 	ctx    llama.Context
 	memory llama.Memory
 	batch  llama.Batch
+	call   *llama.BatchData // what the C side is handed of it
 
 	gate    *gate
 	hook    *hook

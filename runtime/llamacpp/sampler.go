@@ -110,7 +110,7 @@ func (s *sampler) free(row int) (llm.Token, error) {
 		}
 		return argmax(logits)
 	}
-	t := llama.SamplerSample(s.chain, m.ctx, m.rows[row])
+	t := m.sampleWith(s.chain, m.rows[row])
 	if t < 0 || int(t) >= m.info.Vocab {
 		return 0, fmt.Errorf("llamacpp: the sampler chose token %d of %d", t, m.info.Vocab)
 	}
@@ -123,8 +123,8 @@ func (m *Model) Logits(row int) ([]float32, error) {
 	if row < 0 || row >= len(m.rows) {
 		return nil, fmt.Errorf("llamacpp: logits row %d, the last batch has %d: %w", row, len(m.rows), llm.ErrBatch)
 	}
-	logits, err := llama.GetLogitsIth(m.ctx, m.rows[row], m.info.Vocab)
-	if err != nil || logits == nil {
+	logits := m.logitsAt(m.rows[row])
+	if logits == nil {
 		return nil, fmt.Errorf("llamacpp: no logits for row %d", row)
 	}
 	return logits, nil

@@ -63,8 +63,8 @@ func (s *sequence) rollback(n int) {
 	if !s.model.info.CanTruncate {
 		n = 0 // a recurrent state has no past to go back to
 	}
-	ok, err := llama.MemorySeqRm(s.model.memory, s.ids[0], llama.Pos(n), -1)
-	if n > 0 && (err != nil || !ok || !s.holds(n)) {
+	ok := s.model.removeFrom(s.ids[0], n)
+	if n > 0 && (!ok || !s.holds(n)) {
 		n = 0
 		llama.MemorySeqRm(s.model.memory, s.ids[0], -1, -1)
 	}
@@ -73,11 +73,7 @@ func (s *sequence) rollback(n int) {
 
 // holds reports whether the cache has exactly the positions 0…n-1. An SWA
 // cache may have dropped early ones although it says yes.
-func (s *sequence) holds(n int) bool {
-	low, err1 := llama.MemorySeqPosMin(s.model.memory, s.ids[0])
-	high, err2 := llama.MemorySeqPosMax(s.model.memory, s.ids[0])
-	return err1 == nil && err2 == nil && low == 0 && int(high) == n-1
-}
+func (s *sequence) holds(n int) bool { return s.model.cacheHolds(s.ids[0], n) }
 
 func (s *sequence) CopyFrom(from llm.Sequence) error {
 	if err := s.usable(); err != nil {

@@ -35,10 +35,10 @@ func (m *Model) AppendPiece(dst []byte, t llm.Token) []byte {
 		return dst
 	}
 	var buf [256]byte
-	n := llama.TokenToPiece(m.vocab, llama.Token(t), buf[:], 0, false)
+	n := m.pieceInto(buf[:], int32(t))
 	if n < 0 { // longer than the buffer: -n bytes are wanted
 		long := make([]byte, -n)
-		n = llama.TokenToPiece(m.vocab, llama.Token(t), long, 0, false)
+		n = m.pieceInto(long, int32(t))
 		return append(dst, long[:max(n, 0)]...)
 	}
 	return append(dst, buf[:n]...)
@@ -55,7 +55,7 @@ func (m *Model) BOS() (llm.Token, bool) {
 
 // IsEnd implements llm.Tokenizer.
 func (m *Model) IsEnd(t llm.Token) bool {
-	return t >= 0 && int(t) < m.info.Vocab && llama.VocabIsEOG(m.vocab, llama.Token(t))
+	return t >= 0 && int(t) < m.info.Vocab && m.ends(int32(t))
 }
 
 // marker stands for the content of turn i while the template is rendered. Its
