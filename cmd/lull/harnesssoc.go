@@ -21,7 +21,7 @@ these numbers: everything says "simulated". The same seed gives the same bytes.`
   lull harness soc list
   lull harness soc run --soc 8-elite --app social --policy native,vanilla-spec,sereno,lull
   lull harness soc run --session mixed --plot mixed.png`,
-		newSoCRun(a), newSoCList(a))
+		newSoCRun(a), newSoCList(a), newSoCFit(a))
 }
 
 type socFlags struct {

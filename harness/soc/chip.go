@@ -1,6 +1,10 @@
 package soc
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
 
 // Device is one place of a chip where a model can run.
 type Device struct {
@@ -181,4 +185,20 @@ func LoadNetwork(name string) (*Network, error) {
 		return nil, err
 	}
 	return &n, n.Validate()
+}
+
+// BatchTime is what a batch of width tokens takes undisturbed at a place ("npu",
+// "cpu" or "little") of the chip, in ns, and how many bytes it reads.
+func (c *Chip) BatchTime(n *Network, where string, width int) (ns, bytes float64, err error) {
+	at, ok := map[string]place{"npu": onNPU, "cpu": onCPU, "little": onLittle}[where]
+	if !ok || width < 1 || width > contextTokens {
+		return 0, 0, fmt.Errorf("%w: %d tokens on %q: want 1 … %d on npu, cpu or little", ErrParameters, width, where,
+			contextTokens)
+	}
+	m := model{world: &world{chip: c}, network: n, device: at, threads: c.CPU.ModelRuns,
+		info: llm.Info{Layers: n.Layers}}
+	layer := m.cost(1/float64(n.Layers), 0, width, 0, m.threads)
+	head := m.cost(0, 1, 1, 0, m.threads)
+	ns = mul(max(layer.read, layer.compute)+layer.extra, float64(n.Layers)) + max(head.read, head.compute) + head.extra
+	return ns, mul(layer.bytes, float64(n.Layers)) + head.bytes, nil
 }

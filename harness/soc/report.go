@@ -132,15 +132,8 @@ const idleSeconds = 20
 // idle simulates the plain engine beside a game that does nothing.
 func (r *Report) idle(p *Plan) error {
 	o := p.Options
-	app := *p.App
-	app.Parts = []Part{{Phase: scheduler.PhaseMenu.String(), Seconds: 1}}
-	l := &app.Parts[0].Load
-	for _, f := range l.fields("") {
-		f.To.Value, f.To.Source = f.Low, "no game"
-	}
-	app.Pause.Value, app.Memory.Value = 0, 0
 	plain, err := findPolicy("vanilla")
-	o.App, o.Policy, o.Seconds, o.Without = &app, plain, idleSeconds, 0
+	o.App, o.Policy, o.Seconds, o.Without = Idle(p.App), plain, idleSeconds, 0
 	if err != nil {
 		return err
 	}
@@ -317,4 +310,15 @@ func (r *Report) phases() table.Writer {
 		t.AppendRow(row)
 	}
 	return t
+}
+
+// Idle is an app that does nothing, with the talk of another, always asking.
+func Idle(app *App) *App {
+	x := *app
+	x.Name, x.Parts = "no game", []Part{{Phase: scheduler.PhaseMenu.String(), Seconds: 1}}
+	for _, f := range x.Parts[0].Load.fields("") {
+		f.To.Value, f.To.Source = f.Low, "no game"
+	}
+	x.Pause.Value, x.Memory.Value = 0, 0
+	return &x
 }
