@@ -215,7 +215,9 @@ func (r *Report) phaseTable() table.Writer {
 			})
 		}
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{{Name: "embedded", Hidden: nobody}, {Name: "left to embed", Hidden: nobody}})
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Name: "embedded", Hidden: nobody}, {Name: "left to embed", Hidden: nobody},
+	})
 	return t
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -386,6 +387,9 @@ type sharedEmbedder struct {
 	quit    chan struct{}
 	once    sync.Once
 
+	closed   atomic.Bool
+	touching atomic.Int32 // calls of Stop and Resume under way
+
 	made                     [memoryPhases]atomic.Int64
 	questions, stopped, busy atomic.Int64
 }
@@ -411,10 +415,21 @@ func (e *sharedEmbedder) halt() {
 	if e == nil {
 		return
 	}
-	if s, ok := e.inner.(stopper); ok {
-		s.Stop()
-	}
+	e.touch(stopper.Stop)
 	notify(e.halts)
+}
+
+// touch stops or resumes the embedder, unless it is being freed.
+func (e *sharedEmbedder) touch(call func(stopper)) {
+	s, ok := e.inner.(stopper)
+	if !ok {
+		return
+	}
+	e.touching.Add(1)
+	if !e.closed.Load() {
+		call(s)
+	}
+	e.touching.Add(-1)
 }
 
 // watch ends the contexts of what runs, which the game thread must not do itself.
@@ -492,13 +507,9 @@ func (e *sharedEmbedder) begin() bool {
 	if !e.of.MayEmbed() {
 		return false
 	}
-	s, ok := e.inner.(stopper)
-	if !ok {
-		return true
-	}
-	s.Resume()
+	e.touch(stopper.Resume)
 	if !e.of.MayEmbed() {
-		s.Stop()
+		e.touch(stopper.Stop)
 		return false
 	}
 	return true
@@ -520,6 +531,10 @@ func (e *sharedEmbedder) close() (err error) {
 	}
 	e.once.Do(func() {
 		close(e.quit)
+		e.closed.Store(true)
+		for e.touching.Load() > 0 { // a few instructions of another thread
+			runtime.Gosched()
+		}
 		if c, ok := e.inner.(io.Closer); ok {
 			err = c.Close()
 		}

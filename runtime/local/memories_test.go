@@ -295,6 +295,67 @@ func TestMemoriesOfAWorld(t *testing.T) {
 	}
 }
 
+// stoppable is an embedder that is told to stop, and that must not be touched
+// once it is closed.
+type stoppable struct {
+	wordVectors
+	t      *testing.T
+	mu     sync.Mutex
+	closed bool
+	trace  string
+}
+
+func (e *stoppable) note(what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		e.t.Errorf("%s after close", what)
+	}
+	e.trace += what + " "
+}
+
+func (e *stoppable) Stop()   { e.note("stop") }
+func (e *stoppable) Resume() { e.note("resume") }
+
+func (e *stoppable) Close() error {
+	e.note("close")
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	return nil
+}
+
+// The game thread stops the embedder itself when a fight begins, once, and it is
+// resumed for the first text after it; nobody touches it after the end.
+func TestFightsStopTheEmbedder(t *testing.T) {
+	r := openScripted(t, DefaultSpec())
+	e := &stoppable{t: t}
+	m, err := r.OpenMemories(t.Context(), MemoryConfig{
+		OpenEmbedder: func(context.Context) (rag.Embedder, error) { return e, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keeper{t: t, r: r, m: m}
+	if k.store, err = m.Open(rag.DefaultConfig("")); err != nil {
+		t.Fatal(err)
+	}
+	k.frames(scheduler.PhaseCombat, 10)
+	k.remember("goblins ahead")
+	k.until(scheduler.PhaseMenu, func() bool { return k.indexed() == 1 })
+	k.frames(scheduler.PhaseCutscene, 3)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.SetPhase(scheduler.PhaseMenu)
+	r.SetPhase(scheduler.PhaseCombat)
+	if _, err := k.store.Recall(t.Context(), rag.Query{Knower: mara, Text: "goblins", ReadOnly: true}); err != nil {
+		t.Error(err)
+	}
+	if e.trace != "stop resume stop close " {
+		t.Errorf("%s", e.trace)
+	}
+}
+
 // Eager is what deferral is compared with.
 func TestEagerEmbedsInCombat(t *testing.T) {
 	e := &wordVectors{}
