@@ -25,6 +25,8 @@ pkg-config pkg-config finds the library for sound" ;;
     demo-test) echo "xvfb-run xvfb is a display for tests of the window
 xauth xauth belongs to xvfb
 dri:swrast libgl1-mesa-dri draws without a graphics card" ;;
+    vulkan) echo "vulkan:icd mesa-vulkan-drivers brings a Vulkan device that computes on the CPU
+vulkan:loader libvulkan1 finds Vulkan devices" ;;
     plugin) echo "python3 python3 runs zig, the C compiler for other systems
 pip:python3-pip python3-pip fetches zig
 x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64-win32 builds the DLL" ;;
@@ -51,6 +53,9 @@ here() {
         command -v pip >/dev/null 2>&1 ;;
     h:*) [ "$(uname)" != Linux ] || echo "#include <${1#h:}>" | cc -E -x c - -o /dev/null 2>/dev/null ;;
     dri:*) [ "$(uname)" != Linux ] || ls /usr/lib/*/dri/swrast_dri.so >/dev/null 2>&1 ;;
+    vulkan:icd) set -- /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json
+        [ -e "$1" ] || [ -e "${2-}" ] ;;
+    vulkan:loader) ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1' ;;
     mono:core) [ -e /usr/lib/mono/4.5/System.Core.dll ] ;;
     cc:*) echo '#include <stdlib.h>
 int main(void) { return 0; }' | cc -x c - -o /dev/null 2>/dev/null ;;

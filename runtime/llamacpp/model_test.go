@@ -29,14 +29,21 @@ func TestDevices(t *testing.T) {
 }
 
 func TestKindsByName(t *testing.T) {
+	t.Setenv("GGML_OPENVINO_DEVICE", "")
 	for _, c := range []struct {
-		registry, id string
-		want         Kind
-	}{{"HTP", "HTP0", NPU}, {"OpenVINO", "OPENVINO_NPU", NPU}, {"CANN", "CANN0", NPU}, {"Vulkan", "Vulkan0", GPU},
-		{"CUDA", "CUDA0", GPU}} {
-		if got := kindOf(1, c.registry, c.id); got != c.want {
+		registry, id, description string
+		want                      Kind
+	}{{"HTP", "HTP0", "Hexagon", NPU}, {"OpenVINO", "OPENVINO_NPU", "", NPU}, {"CANN", "CANN0", "", NPU},
+		{"Vulkan", "Vulkan0", "llvmpipe", GPU}, {"CUDA", "CUDA0", "a card", GPU},
+		{"OPENVINO", "OPENVINO0", "OpenVINO Runtime", GPU}, {"OPENVINO", "OPENVINO0", "OpenVINO on NPU", NPU},
+		{"Vulkan", "Vulkan0", "a GPU beside an NPU", GPU}, {"RKNPU", "RKNPU0", "", NPU}} {
+		if got := kindOf(1, c.registry, c.id, c.description); got != c.want {
 			t.Errorf("%s %s is %s, want %s", c.registry, c.id, got, c.want)
 		}
+	}
+	t.Setenv("GGML_OPENVINO_DEVICE", "NPU")
+	if got := kindOf(1, "OPENVINO", "OPENVINO0", "OpenVINO Runtime"); got != NPU {
+		t.Errorf("OpenVINO told to use the NPU is %s", got)
 	}
 }
 
