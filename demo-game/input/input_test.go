@@ -10,7 +10,8 @@ import (
 )
 
 func TestScript(t *testing.T) {
-	s, err := ParseScript("t", "# a comment\n10 press act\n+10 hold right 3\n30 say Hello there\n30 caption tour.talk\n40 end\n")
+	s, err := ParseScript("t", "# a comment\n"+
+		"10 press act\n+10 hold right 3\n30 say Hello there\n30 caption tour.talk\n40 end\n")
 	if err != nil {
 		t.Fatal(err)
 	}

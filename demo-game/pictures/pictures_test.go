@@ -40,7 +40,8 @@ func TestStaticScreens(t *testing.T) {
 		t.Run(c.lang+" "+c.size, func(t *testing.T) {
 			dir := shoot(t, program, c.lang, c.size)
 			for tick, name := range static {
-				compare(t, filepath.Join(dir, "tick-"+tick+".png"), filepath.Join("testdata", name+"-"+c.lang+".png"))
+				compare(t, filepath.Join(dir, "tick-"+tick+".png"),
+					filepath.Join("testdata", name+"-"+c.lang+".png"))
 			}
 		})
 	}

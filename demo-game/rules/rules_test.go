@@ -37,7 +37,8 @@ func TestShop(t *testing.T) {
 			t.Errorf("%+v: refused with %q", c, r.Key)
 		}
 		paid := c.gold - w.Gold
-		if r.OK() && (paid != w.game.Good(c.item).Price || w.Pack[c.item] != 1) || !r.OK() && (paid != 0 || len(w.Pack) > 0) {
+		bought := r.OK() && paid == w.game.Good(c.item).Price && w.Pack[c.item] == 1
+		if refused := !r.OK() && paid == 0 && len(w.Pack) == 0; !bought && !refused {
 			t.Errorf("%+v: paid %d for %v", c, paid, w.Pack)
 		}
 	}

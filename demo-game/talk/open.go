@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lull-npc/lull/harness"
+	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/rag"
 	"github.com/lull-npc/lull/runtime/assets"
 	"github.com/lull-npc/lull/runtime/llm"
@@ -19,6 +20,7 @@ type Stage struct {
 	Model   llm.Model
 	Runtime *local.Runtime // nil: nobody marks frames
 	Store   *rag.Store     // nil: nothing is remembered beyond the talk
+	Memory  npc.Memory     // how characters use the store; nil: npc.StoreMemory
 
 	// Pump, when set, computes on the game thread, and no goroutine does anything:
 	// for tests and for headless play with a scripted model.
@@ -48,21 +50,34 @@ func Real(o assets.Options, dir string, note func(string)) Opener {
 		if err != nil {
 			return Stage{}, err
 		}
-		store, err := openStore(ctx, rt, o, dir, note)
+		store, memory, err := openStore(ctx, rt, o, dir, note)
 		if err != nil {
 			return Stage{}, errors.Join(err, rt.Close())
 		}
-		return Stage{Engine: rt.Engine, Model: rt.Model, Runtime: rt, Store: store, Close: func() error {
-			return errors.Join(store.Close(), rt.Close())
-		}}, nil
+		return Stage{Engine: rt.Engine, Model: rt.Model, Runtime: rt, Store: store, Memory: memory,
+			Close: rt.Close}, nil
 	}
 }
 
-// openStore opens the memories, found by their words where no embedder is
-// installed.
-func openStore(_ context.Context, _ *local.Runtime, _ assets.Options, dir string,
-	_ func(string)) (*rag.Store, error) {
-	return rag.Open(rag.DefaultConfig(dir))
+// openStore opens memories that are indexed in the time that the scheduler
+// grants, and found by their words where no embedder is in the cache: a game does
+// not fetch 40 MB behind its title unasked.
+func openStore(ctx context.Context, rt *local.Runtime, o assets.Options, dir string,
+	note func(string)) (*rag.Store, npc.Memory, error) {
+	o.Offline = true
+	o.Model = ""
+	m, err := rt.OpenMemories(ctx, local.MemoryConfig{Embedder: local.EmbedderConfig{Assets: o}})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, err
+		}
+		note("memories are found by their words only: " + err.Error())
+		if m, err = rt.OpenMemories(ctx, local.MemoryConfig{WordsOnly: true}); err != nil {
+			return nil, nil, err
+		}
+	}
+	store, err := m.Open(rag.DefaultConfig(dir))
+	return store, m.NPC(store), err
 }
 
 // crew opens and closes stages, one at a time, off the game thread. The last

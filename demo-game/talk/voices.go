@@ -197,7 +197,8 @@ func (v *Voices) raise() error {
 			return npc.Ruling{}
 		},
 		Manual: v.stage.Pump != nil}
-	if v.stage.Store != nil {
+	cfg.Memory = v.stage.Memory
+	if cfg.Memory == nil && v.stage.Store != nil {
 		cfg.Memory = npc.StoreMemory(v.stage.Store)
 	}
 	w, err := npc.NewWorld(cfg)

@@ -52,8 +52,15 @@ func TestCheck(t *testing.T) {
 		"cut":           {func(c *Canvas) { c.Text(box, 0, "much longer than the box is wide", Ink) }, 1},
 		"overlap":       {func(c *Canvas) { c.Text(box, 0, "one", Ink); c.Text(box, 6, "two", Ink) }, 1},
 		"below the box": {func(c *Canvas) { c.Text(box, 25, "one", Ink) }, 1},
-		"half covered":  {func(c *Canvas) { c.Text(box, 0, "one two", Ink); c.Fill(image.Rect(20, 0, 90, 60), Ink) }, 1},
-		"covered":       {func(c *Canvas) { c.Text(box, 0, "one", Ink); c.Fill(box, Ink); c.Text(box, 0, "two", Ink) }, 0},
+		"half covered": {func(c *Canvas) {
+			c.Text(box, 0, "one two", Ink)
+			c.Fill(image.Rect(20, 0, 90, 60), Ink)
+		}, 1},
+		"covered": {func(c *Canvas) {
+			c.Text(box, 0, "one", Ink)
+			c.Fill(box, Ink)
+			c.Text(box, 0, "two", Ink)
+		}, 0},
 	} {
 		var canvas Canvas
 		c.draw(&canvas)
