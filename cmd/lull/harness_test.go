@@ -58,6 +58,7 @@ func TestHarnessUsage(t *testing.T) {
 		{[]string{scenario, "--without", "luck"}, exitUsage, `--without: no feature "luck"`},
 		{[]string{scenario, "--policy", "native,idle-1", "--without", "probe"}, exitUsage, "are for lull"},
 		{[]string{scenario, "--policy", "native", "--preset", "ui-first"}, exitUsage, "are for lull"},
+		{[]string{scenario, "--policy", "native", "--without", "deferral"}, exitUsage, "are for lull"},
 		{[]string{scenario, "--preset", "best"}, exitUsage, `--preset "best": want balanced, ui-first or llm-first`},
 		{[]string{scenario, "--preset", "custom"}, exitUsage, "want balanced"},
 		{[]string{scenario, "--repeat", "0"}, exitUsage, "--repeat 0: want 1…1000"},
