@@ -58,11 +58,12 @@ func build(t *testing.T) string {
 	cmd := exec.Command("go", "build", "-o", program, "../main")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if strings.Contains(string(out), "No such file or directory") || strings.Contains(string(out), "pkg-config") {
-			t.Skipf("the window can't be built here: internal/setup/setup.sh demo installs what is missing\n%.500s", out)
+			t.Skipf("the window can't be built: internal/setup/setup.sh demo installs what is missing\n%.500s", out)
 		}
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out, err := exec.Command(program, "--help").CombinedOutput(); err != nil && strings.Contains(string(out), "cgo") {
+	out, err := exec.Command(program, "--help").CombinedOutput()
+	if err != nil && strings.Contains(string(out), "cgo") {
 		t.Skip("built without cgo, so without a window: CGO_ENABLED=1 builds it")
 	}
 	return program

@@ -3,6 +3,7 @@ package talk
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/lull-npc/lull/harness"
@@ -46,7 +47,15 @@ func Real(o assets.Options, dir string, note func(string)) Opener {
 			}
 			return Stage{Store: store, Close: store.Close}, nil
 		}
-		rt, err := local.Open(ctx, local.Config{Spec: *p.Spec, Assets: o, Observe: observe, Progress: tell, Note: note})
+		cfg := local.Config{Spec: *p.Spec, Assets: o, Observe: observe, Progress: tell, Note: note}
+		if dir != "" { // what was computed of the sheets is kept over a restart
+			heads, err := npc.NewHeadFolder(filepath.Join(filepath.Dir(dir), "heads"), 0)
+			if err != nil {
+				return Stage{}, err
+			}
+			cfg.Heads = heads
+		}
+		rt, err := local.Open(ctx, cfg)
 		if err != nil {
 			return Stage{}, err
 		}

@@ -135,3 +135,11 @@ func (v *Voices) MemoryFiles() (save, load func(file string) error) {
 	}
 	return v.stage.Store.SaveNow, v.stage.Store.Load
 }
+
+// Memories counts what is remembered. It takes its time: for tests and tools.
+func (v *Voices) Memories() int {
+	if v.stage.Store == nil {
+		return 0
+	}
+	return v.stage.Store.Stats().Memories
+}
