@@ -192,7 +192,8 @@ func TestExperiencesInTime(t *testing.T) {
 		t.Errorf("%s", diff)
 	}
 	long, err := s.WithSeconds(9)
-	if err != nil || math.Abs(long.Memories[1].AtS[0]-0.5) > 1e-9 || long.Memories[0].EveryS != 0.02 || s.Memories[1].AtS[0] != 0.05 {
+	if err != nil || math.Abs(long.Memories[1].AtS[0]-0.5) > 1e-9 ||
+		long.Memories[0].EveryS != 0.02 || s.Memories[1].AtS[0] != 0.05 {
 		t.Errorf("%+v, %v", long, err)
 	}
 	if _, err := s.WithSeconds(24 * 3600); !errors.Is(err, ErrScenario) {

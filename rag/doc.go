@@ -32,6 +32,11 @@
 // [Store.Due] asks for a slice once a memory has waited for half of
 // Config.EmbedWithin, so that each has its vector by then if slices are granted.
 //
+// What embedding costs is what a [Timed] embedder says, or else the time of the
+// call. A text of which the embedder knows nothing ([ErrNoContent], a row of emoji
+// for instance) stays without a vector; one that it refuses is tried three times,
+// and an event [NotEmbedded] says why. Both are found by their words.
+//
 // At Config.Backlog waiting changes Remember writes a small slice itself: it then
 // costs what the disk costs, but drops nothing. Only while the disk fails does it
 // refuse, with [ErrBacklog].
