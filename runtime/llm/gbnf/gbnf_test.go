@@ -3,8 +3,10 @@ package gbnf_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -243,4 +245,50 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: at once %v, byte by byte %v", said, ok, oneOK)
 		}
 	})
+}
+
+// What a state remembers changes nothing, whoever asks it at the same time.
+func TestRemembersRightly(t *testing.T) {
+	const text = `root ::= "{" ("a" [^"\\\x00-\x1F]{1,6} | num | "é" ("x" | "y")*) "}"
+num ::= [1-9] [0-9]{0,2} | "1" "2" "é" | "12" [a-f]+
+`
+	shared := parse(t, text)
+	start := shared.Start()
+	random := rand.New(rand.NewPCG(1, 1))
+	letters := []rune("{}a1290cfxyé猫\"\\")
+	var group sync.WaitGroup
+	defer group.Wait()
+	for range 4 {
+		var words []string
+		for range 500 {
+			word := []rune("{")
+			for range random.IntN(9) {
+				word = append(word, letters[random.IntN(len(letters))])
+			}
+			words = append(words, string(word))
+		}
+		group.Go(func() {
+			for _, w := range words {
+				a, ok := start.Next([]byte(w))
+				b, want := parse(t, text).Start().Next([]byte(w))
+				if ok != want || ok && (a.Complete() != b.Complete() || a.Forced(99) != b.Forced(99)) {
+					t.Errorf("%q: %v, anew %v", w, ok, want)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkVocabulary looks through words as a sampler does, in free text.
+func BenchmarkVocabulary(b *testing.B) {
+	s, _ := parse(b, `root ::= "\"" [^"\\\x00-\x1F\x7F-\x9F]{1,40} "\""`).Start().Next([]byte(`"and so`))
+	var words [][]byte
+	for i := range 4096 {
+		words = append(words, fmt.Appendf(nil, " w%xrd", i*7919))
+	}
+	for b.Loop() {
+		for _, w := range words {
+			s.Next(w)
+		}
+	}
 }

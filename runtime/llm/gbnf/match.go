@@ -2,6 +2,7 @@ package gbnf
 
 import (
 	"slices"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -15,7 +16,8 @@ type State struct {
 	g      *Grammar
 	stacks []*node // nil among them: the reply may end here
 	tail   [utf8.UTFMax]byte
-	n      int // bytes of tail: the beginning of a character
+	n      int   // bytes of tail: the beginning of a character
+	memo   *memo // where the stacks go
 }
 
 // node is the top of a stack: the item that must come next, and what follows
@@ -28,7 +30,7 @@ type node struct {
 
 // Start is where a reply begins.
 func (g *Grammar) Start() *State {
-	s := &State{g: g}
+	s := &State{g: g, memo: &memo{}}
 	for _, alternative := range g.rules[g.root] {
 		s.push(&node{seq: alternative})
 	}
@@ -70,6 +72,13 @@ func same(a, b *node) bool {
 // false where the grammar does not allow them.
 func (s *State) Next(text []byte) (*State, bool) {
 	for len(text) > 0 {
+		if s.n == 0 && text[0] < utf8.RuneSelf { // most often, and nothing to keep
+			if s = s.step(rune(text[0])); len(s.stacks) == 0 || len(s.stacks) > maxStacks {
+				return nil, false
+			}
+			text = text[1:]
+			continue
+		}
 		var r rune
 		var ok, whole bool
 		next := *s
@@ -106,12 +115,72 @@ func (s *State) rune(text []byte) (rest []byte, r rune, whole, ok bool) {
 	return text, 0, false, s.n < utf8.UTFMax
 }
 
+// memo remembers where a state went: a vocabulary is looked through for one
+// token, and its tokens begin alike. Where one goes depends on nothing but which
+// of the stacks take the character. Safe for concurrent use.
+type memo struct {
+	ascii atomic.Pointer[[utf8.RuneSelf]atomic.Pointer[State]]
+	ways  atomic.Pointer[[]way]
+}
+
+// way is where those stacks lead that are set in took.
+type way struct {
+	took uint64
+	to   *State
+}
+
+// maxWays bounds what one state remembers; a grammar of a game has two or three
+// ways to go on.
+const maxWays = 32
+
 func (s *State) step(r rune) *State {
-	out := &State{g: s.g}
+	if r >= utf8.RuneSelf {
+		return s.way(r)
+	}
+	table := s.memo.ascii.Load()
+	if table == nil {
+		table = new([utf8.RuneSelf]atomic.Pointer[State])
+		if !s.memo.ascii.CompareAndSwap(nil, table) {
+			table = s.memo.ascii.Load()
+		}
+	}
+	to := table[r].Load()
+	if to == nil {
+		to = s.way(r)
+		table[r].Store(to)
+	}
+	return to
+}
+
+// way finds where r leads, or goes there for the first time.
+func (s *State) way(r rune) *State {
+	var took uint64
+	for i, top := range s.stacks {
+		if top != nil && top.seq[top.at].has(r) {
+			took |= 1 << (i % 64)
+		}
+	}
+	known := s.memo.ways.Load()
+	if known != nil && len(s.stacks) <= 64 {
+		for _, w := range *known {
+			if w.took == took {
+				return w.to
+			}
+		}
+	}
+	out := &State{g: s.g, memo: &memo{}}
 	for _, top := range s.stacks {
 		if top != nil && top.seq[top.at].has(r) {
 			out.push(&node{top.seq, top.at + 1, top.next})
 		}
+	}
+	var more []way
+	if known != nil {
+		more = slices.Clone(*known)
+	}
+	if len(more) < maxWays && len(s.stacks) <= 64 {
+		more = append(more, way{took, out})
+		s.memo.ways.CompareAndSwap(known, &more) // who comes second is not remembered
 	}
 	return out
 }
