@@ -118,7 +118,8 @@ type NPCCalls struct {
 	Forced      int            `json:"tokens_forced"`
 	Constrained metrics.Spread `json:"constrained_tokens_per_s"` // useful ones: of the call as it is tokenised
 	Free        metrics.Spread `json:"free_tokens_per_s"`
-	Ratio       Ratio          `json:"ratio"` // constrained by free, of pairs
+	Ratio       Ratio          `json:"ratio"` // constrained by free, of blocks of pairs
+	Blocks      int            `json:"blocks"`
 }
 
 // NPCBarks are the times from Say to the bark, at 60 frames a second.
@@ -226,6 +227,6 @@ func (r *NPCReport) check() {
 			}
 		}
 		say("every type of parameter was chosen", len(missing) == 0, "missing: %v", missing)
-		bound("a call costs no more a useful token than free text", c.Ratio, c.Replies, minCallsRatio, false)
+		bound("a call costs no more a useful token than free text", c.Ratio, c.Blocks, minCallsRatio, false)
 	}
 }

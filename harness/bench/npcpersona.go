@@ -206,7 +206,28 @@ type calls struct {
 	persona           npc.Persona
 	offers            []npc.Offer
 	last              int // tokens of the last call
-	constrained, free []float64
+	now               block
+	constrained, free []float64 // useful tokens a second, of each block
+}
+
+// block is a run of pairs that has every offer in it: a call of five tokens
+// beside one of fifty says little of what a token costs.
+type block struct {
+	pairs                int
+	called, said         int     // useful tokens
+	calledTime, saidTime float64 // s
+}
+
+// blockPairs is how many pairs are taken together: each offer twice.
+const blockPairs = 8
+
+func (c *calls) endBlock() {
+	b := c.now
+	c.now = block{}
+	if b.calledTime > 0 && b.saidTime > 0 {
+		c.constrained = append(c.constrained, float64(b.called)/b.calledTime)
+		c.free = append(c.free, float64(b.said)/b.saidTime)
+	}
 }
 
 // benchCalls samples calls and free replies to the same prompts, in pairs.
@@ -224,9 +245,18 @@ func benchCalls(ctx context.Context, cfg *NPCConfig, random *rand.Rand, r *NPCRe
 	r.Calls = &NPCCalls{Kinds: map[string]int{}, Actions: map[string]int{}, Examples: []string{}}
 	c := &calls{stage: s, report: r.Calls, persona: smith, offers: callOffers(), last: crowdReply}
 	for i := 0; i < cfg.Replies && err == nil; i++ {
-		err = c.pair(ctx, i, random)
+		if err = c.pair(ctx, i, random); err == nil {
+			c.now.pairs++
+		}
+		if c.now.pairs == blockPairs {
+			c.endBlock()
+		}
 		cfg.Progress("calls", i+1, cfg.Replies)
 	}
+	if len(c.constrained) == 0 { // one that is not whole is better than none
+		c.endBlock()
+	}
+	r.Calls.Blocks = len(c.constrained)
 	r.Calls.Constrained, r.Calls.Free = metrics.Quartiles(c.constrained), metrics.Quartiles(c.free)
 	r.Calls.Ratio = ratioOf(divide(c.constrained, c.free))
 	return err
@@ -252,10 +282,9 @@ func (c *calls) pair(ctx context.Context, i int, random *rand.Rand) error {
 	if _, _, err := c.stage.answer(ctx, r); err != nil { // reads the prompt
 		return err
 	}
-	var call, free float64
 	parts := []func() error{
-		func() (err error) { call, err = c.call(ctx, r, offer, grammar); return err },
-		func() (err error) { free, err = c.talk(ctx, r); return err },
+		func() error { return c.call(ctx, r, offer, grammar) },
+		func() error { return c.talk(ctx, r) },
 	}
 	random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 	for _, part := range parts {
@@ -263,19 +292,16 @@ func (c *calls) pair(ctx context.Context, i int, random *rand.Rand) error {
 			return err
 		}
 	}
-	if free > 0 { // of a reply of a few tokens the rate is that of the clock
-		c.constrained, c.free = append(c.constrained, call), append(c.free, free)
-	}
 	return nil
 }
 
-// call chooses within the grammar, and returns useful tokens a second: those of
-// the call as it is tokenised.
-func (c *calls) call(ctx context.Context, r llm.Request, offer npc.Offer, grammar string) (float64, error) {
+// call chooses within the grammar. Useful are the tokens of the call as it is
+// tokenised.
+func (c *calls) call(ctx context.Context, r llm.Request, offer npc.Offer, grammar string) error {
 	r.MaxTokens, r.Sampling.Grammar = 256, grammar
 	text, end, err := c.stage.answer(ctx, r)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	c.report.Replies++
 	c.report.Chosen += end.Usage.Generated
@@ -295,15 +321,16 @@ func (c *calls) call(ctx context.Context, r llm.Request, offer npc.Offer, gramma
 	}
 	useful, err := c.stage.model.Tokenize(nil, text, false)
 	c.last = max(fewTokens, len(useful))
-	return float64(len(useful)) / end.Usage.Total.Seconds(), err
+	c.now.called += len(useful)
+	c.now.calledTime += end.Usage.Total.Seconds()
+	return err
 }
 
-// talk answers freely, as long as a call is; 0 where the reply is too short.
-func (c *calls) talk(ctx context.Context, r llm.Request) (float64, error) {
+// talk answers freely, as long as a call is.
+func (c *calls) talk(ctx context.Context, r llm.Request) error {
 	r.MaxTokens = c.last
 	_, end, err := c.stage.answer(ctx, r)
-	if err != nil || end.Usage.Generated < fewTokens {
-		return 0, err
-	}
-	return float64(end.Usage.Generated) / end.Usage.Total.Seconds(), nil
+	c.now.said += end.Usage.Generated
+	c.now.saidTime += end.Usage.Total.Seconds()
+	return err
 }
