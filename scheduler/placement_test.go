@@ -58,7 +58,8 @@ func (s synthetic) profile() PlacementProfile {
 		}
 		for _, e := range s.devices {
 			if e.id != d.id {
-				p.Handovers = append(p.Handovers, HandoverFigures{d.id, e.id, 2 * time.Millisecond, 30 * time.Microsecond})
+				p.Handovers = append(p.Handovers, HandoverFigures{d.id, e.id, 2 * time.Millisecond,
+					30 * time.Microsecond})
 			}
 		}
 	}

@@ -35,7 +35,8 @@ func TestCalibrateRoundTrip(t *testing.T) {
 		!strings.Contains(c.err.String(), "TPU9") {
 		t.Errorf("no such device: %d %s", code, &c.err)
 	}
-	if code := c.run(append(from, "calibrate", "--quick", "--budget", "1s", "--device", "cpu", "--json")...); code != 0 {
+	measure := append(from, "calibrate", "--quick", "--budget", "1s", "--device", "cpu", "--json")
+	if code := c.run(measure...); code != 0 {
 		t.Fatalf("%d %s", code, &c.err)
 	}
 	measured := c.object()

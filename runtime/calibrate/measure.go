@@ -207,10 +207,12 @@ func (r *run) tasks() []task {
 			}
 		}
 		list = append(list, r.handoverTasks(past)...)
-	}
-	for i := range r.cfg.Devices {
-		for _, stage := range []string{Decode, Prefill} {
-			list = append(list, r.interferenceTask(&r.cfg.Devices[i], stage))
+		for i := range r.cfg.Devices {
+			for _, stage := range []string{Decode, Prefill} {
+				if past == lengths[0] {
+					list = append(list, r.interferenceTask(&r.cfg.Devices[i], stage))
+				}
+			}
 		}
 	}
 	for i := range r.cfg.Devices {
@@ -230,7 +232,8 @@ func (r *run) stageTask(d *Device, stage string, past, width, threads int) task 
 	return task{name: name,
 		done: func(p *DeviceProfile) bool {
 			return slices.ContainsFunc(p.Stages, func(x StageRow) bool {
-				return x.Device == d.Row.ID && x.Stage == stage && x.Past == past && x.Width == width && x.Threads == threads
+				return x.Device == d.Row.ID && x.Stage == stage && x.Past == past && x.Width == width &&
+					x.Threads == threads
 			})
 		},
 		run: func(ctx context.Context) error { return r.stage(ctx, d, stage, past, width, threads) }}
@@ -238,7 +241,7 @@ func (r *run) stageTask(d *Device, stage string, past, width, threads int) task 
 
 // stage times batches of one width after a context, and their energy.
 func (r *run) stage(ctx context.Context, d *Device, stage string, past, width, threads int) error {
-	if err := r.affordable(d, stage, width); err != nil {
+	if err := r.affordable(d, stage, width, threads); err != nil {
 		return err
 	}
 	s, err := r.primed(ctx, d, past)
@@ -246,6 +249,9 @@ func (r *run) stage(ctx context.Context, d *Device, stage string, past, width, t
 		return err
 	}
 	defer s.Close()
+	if err := r.taste(ctx, d, s, stage, width, threads); err != nil {
+		return err
+	}
 	times, err := r.times(ctx, d, s, width, threads, false)
 	if err != nil {
 		return err
@@ -254,7 +260,7 @@ func (r *run) stage(ctx context.Context, d *Device, stage string, past, width, t
 	row := StageRow{Device: d.Row.ID, Stage: stage, Past: past, Width: width, Threads: threads, Batches: len(times),
 		PerSecond: float64(width) / mid.Seconds(),
 		Spread:    float64(quantile(times, 0.75)-quantile(times, 0.25)) / float64(mid)}
-	r.spans[d.Row.ID+stage] = mid / time.Duration(width)
+	r.spans[spanKey(d, stage, threads)] = mid / time.Duration(width)
 	if row.Joules, r.p.Energy, err = r.energy(ctx, d, s, width, threads); err != nil {
 		return err
 	}
@@ -262,13 +268,37 @@ func (r *run) stage(ctx context.Context, d *Device, stage string, past, width, t
 	return nil
 }
 
+// tasted is how many tokens the first batch of a stage has, by which it is seen
+// how long the others will take: a device may need a second for each.
+const tasted = 4
+
+// taste runs a small batch of a stage that has not run in that setting before.
+func (r *run) taste(ctx context.Context, d *Device, s llm.Sequence, stage string, width, threads int) error {
+	key := spanKey(d, stage, threads)
+	if _, known := r.spans[key]; known || width <= tasted {
+		return nil
+	}
+	took, err := r.once(ctx, d, s, tasted, threads, false)
+	if err == nil {
+		took, err = r.once(ctx, d, s, tasted, threads, false) // the first one made kernels
+	}
+	if err != nil {
+		return err
+	}
+	r.spans[key] = took / tasted
+	return r.affordable(d, stage, width, threads)
+}
+
+func spanKey(d *Device, stage string, threads int) string {
+	return fmt.Sprintf("%s %s %d", d.Row.ID, stage, threads)
+}
+
 // affordable refuses a batch that would take a tenth of the budget, by what the
 // last one took.
-func (r *run) affordable(d *Device, stage string, width int) error {
-	per, known := r.spans[d.Row.ID+stage]
-	if most := time.Duration(tooLong * float64(r.budget)); known && per*time.Duration(width) > most {
-		return &skipped{fmt.Sprintf("a batch would take %v, more than %v", (per * time.Duration(width)).Round(time.Second),
-			most)}
+func (r *run) affordable(d *Device, stage string, width, threads int) error {
+	would := r.spans[spanKey(d, stage, threads)] * time.Duration(width)
+	if most := time.Duration(tooLong * float64(r.budget)); would > most {
+		return &skipped{fmt.Sprintf("it would take %v, more than %v", would.Round(time.Second), most)}
 	}
 	if r.left() <= 0 {
 		return &skipped{fmt.Sprintf("the budget of %v is over", r.budget)}
@@ -342,7 +372,8 @@ func (r *run) primed(ctx context.Context, d *Device, past int) (llm.Sequence, er
 	chunk := min(d.Model.Info().MaxBatch, 64)
 	for len(s.Tokens()) < past && err == nil {
 		n := min(chunk, past-len(s.Tokens()))
-		if per, known := r.spans[d.Row.ID+Prefill]; known && per*time.Duration(past) > r.budget/4 {
+		per := r.spans[spanKey(d, Prefill, slices.Max(d.Threads))]
+		if per*time.Duration(past) > r.budget/4 {
 			err = &skipped{"the context before it would take too long to compute"}
 			break
 		}

@@ -82,7 +82,7 @@ func (r *run) interferenceTask(d *Device, stage string) task {
 // interference lets a frame loop run alone and beside a stage in turns, so that
 // what else the machine does meets both.
 func (r *run) interference(ctx context.Context, d *Device, stage string) error {
-	if err := r.affordable(d, stage, 1); err != nil {
+	if err := r.affordable(d, stage, 1, slices.Max(d.Threads)); err != nil {
 		return err
 	}
 	s, err := r.primed(ctx, d, quickPasts[0])
@@ -181,7 +181,7 @@ const layerTokens = 11
 
 // layers times a decode layer by layer, by the scheduler's own sensor.
 func (r *run) layers(ctx context.Context, d *Device, threads int) error {
-	if err := r.affordable(d, Decode, layerTokens); err != nil {
+	if err := r.affordable(d, Decode, layerTokens, threads); err != nil {
 		return err
 	}
 	s, err := r.primed(ctx, d, quickPasts[0])
@@ -219,8 +219,8 @@ func (r *run) layers(ctx context.Context, d *Device, threads int) error {
 		return &skipped{"the device doesn't tell layers apart"}
 	}
 	for _, row := range rows {
-		r.p.Layers = append(r.p.Layers, LayerRow{Device: d.Row.ID, Width: row.Width, Threads: threads, Layers: row.Layers,
-			Halt: row.Halt})
+		r.p.Layers = append(r.p.Layers, LayerRow{Device: d.Row.ID, Width: row.Width, Threads: threads,
+			Layers: row.Layers, Halt: row.Halt})
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (r *run) verifyTask(d *Device, threads int) task {
 
 // verify measures T(B)/T(1).
 func (r *run) verify(ctx context.Context, d *Device, threads int) error {
-	if err := r.affordable(d, Decode, slices.Max(widths)); err != nil {
+	if err := r.affordable(d, Decode, slices.Max(widths), threads); err != nil {
 		return err
 	}
 	s, err := r.primed(ctx, d, verifyPast)

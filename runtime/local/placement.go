@@ -254,7 +254,8 @@ func (p *Placed) decodeOn(to int, b *llm.Batch, g llm.Grant) (llm.Work, error) {
 	for i, e := range b.Entries {
 		s, ok := e.Sequence.(*placedSequence)
 		if !ok || s == nil || s.model != p || s.closed {
-			return llm.Work{}, fmt.Errorf("local: entry %d: sequence is closed or of another model: %w", i, llm.ErrBatch)
+			return llm.Work{}, fmt.Errorf("local: entry %d: sequence is closed or of another model: %w", i,
+				llm.ErrBatch)
 		}
 		if s.at != to {
 			if w, err := s.moveTo(to, g); err != nil {

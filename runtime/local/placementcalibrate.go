@@ -181,7 +181,8 @@ func profileKeys(model, library string, list []llamacpp.Device) calibrate.Keys {
 		driver += fmt.Sprintf("%s|%s|%s|%s\n", d.ID, d.Name, d.Registry, d.Kind)
 	}
 	return calibrate.Keys{
-		Host:    fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processorName(list)),
+		Host: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+			processorName(list)),
 		Driver:  driver,
 		Library: library + "; " + llamacpp.Processor(),
 		Model:   model,

@@ -71,7 +71,8 @@ func TestTwoDevices(t *testing.T) {
 			}
 			p.Place(to)
 		})
-		equal += sameUpToTies(t, cpu, prompt, replies[k], got, fmt.Sprintf("prompt %d, switched at %d and %d", k, at, back))
+		what := fmt.Sprintf("prompt %d, switched at %d and %d", k, at, back)
+		equal += sameUpToTies(t, cpu, prompt, replies[k], got, what)
 	}
 	t.Logf("%d replies are token for token those of the CPU", equal)
 	if h := p.Handovers(); h.Moved < prompts || h.Computed > 0 {
