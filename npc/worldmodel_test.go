@@ -99,37 +99,7 @@ func TestAnythingInMidSentence(t *testing.T) {
 		for _, id := range ids {
 			add(id)
 		}
-		save := []byte(`{"lull_world":1,"agents":[]}`)
-		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-			id := rapid.SampledFrom(ids).Draw(rt, "who")
-			switch rapid.IntRange(0, 11).Draw(rt, "what") {
-			case 0, 1, 2:
-				_, _ = s.world.Say(Line{To: id, Text: "hello"}, s.now)
-			case 3:
-				_, _ = s.world.Cue(id, "speak", s.now)
-			case 4:
-				s.world.Interrupt(id)
-			case 5:
-				_, _ = s.world.Resume(id, s.now)
-			case 6:
-				_ = s.world.Remove(id)
-			case 7:
-				add(id)
-			case 8:
-				_ = s.world.Gather(ids...)
-			case 9:
-				if data, err := s.world.Save(); err == nil {
-					save = data
-				}
-			case 10:
-				if err := s.world.Load(save); err != nil {
-					rt.Fatal(err)
-				}
-			case 11:
-				s.other(script)
-			}
-			s.judging(rapid.IntRange(0, 12).Draw(rt, "frames"))
-		}
+		disturb(rt, s, ids, script, add)
 		for i := 0; len(s.world.active)+len(s.world.waiting) > 0; i++ {
 			if i > 3000 {
 				rt.Fatalf("%d turns are under way, %d wait, for ever", len(s.world.active), len(s.world.waiting))
@@ -158,6 +128,41 @@ func TestAnythingInMidSentence(t *testing.T) {
 			rt.Fatalf("at the end: %+v", last)
 		}
 	})
+}
+
+// disturb does anything at any time.
+func disturb(rt *rapid.T, s *stage, ids []AgentID, script scripted.Config, add func(AgentID)) {
+	save := []byte(`{"lull_world":1,"agents":[]}`)
+	for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+		id := rapid.SampledFrom(ids).Draw(rt, "who")
+		switch rapid.IntRange(0, 11).Draw(rt, "what") {
+		case 0, 1, 2:
+			_, _ = s.world.Say(Line{To: id, Text: "hello"}, s.now)
+		case 3:
+			_, _ = s.world.Cue(id, "speak", s.now)
+		case 4:
+			s.world.Interrupt(id)
+		case 5:
+			_, _ = s.world.Resume(id, s.now)
+		case 6:
+			_ = s.world.Remove(id)
+		case 7:
+			add(id)
+		case 8:
+			_ = s.world.Gather(ids...)
+		case 9:
+			if data, err := s.world.Save(); err == nil {
+				save = data
+			}
+		case 10:
+			if err := s.world.Load(save); err != nil {
+				rt.Fatal(err)
+			}
+		case 11:
+			s.other(script)
+		}
+		s.judging(rapid.IntRange(0, 12).Draw(rt, "frames"))
+	}
 }
 
 func checkEnds(t *rapid.T, events []Event) {
