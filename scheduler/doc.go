@@ -117,6 +117,27 @@
 // for memory counts as busy, so where the game's own work, seen without the LLM,
 // leaves room, a full CPU does not speak against memory.
 //
+// # Placement
+//
+// Where the model is held on more devices than one, a Placer chooses where
+// prefill and decode run, from what was measured of them: speed, energy, by what
+// share i each makes the work of a frame longer, and what moving a conversation
+// takes. A reply of p new tokens of prompt and n tokens takes
+//
+//	T = p/prefill + move + n/decode        from its prompt on
+//	T = move + (n/2)/decode                in its middle
+//
+// and what is least is T·(1 + w·i), with w = 4 in combat, 2 in exploration, 1 in
+// dialogue and 0 where nobody looks at frames. The bottleneck leaves out what
+// runs on what is full; heat and saving put J a reply in the place of T. What
+// does not fit into the memory budget, weights and caches of all devices
+// together, is not there to be chosen.
+//
+// Example: 64 tokens of prompt at 100/s and 48 at 16/s on an NPU take 3.6 s, on a
+// CPU at 145/s and 10/s 5.2 s; prefill on the CPU and decode on the NPU with a
+// move of 20 ms take 3.5 s. That gains less than the 15 % that a move must, so
+// who is on the NPU stays; who is on the CPU goes.
+//
 // # Out of scope
 //
 // Where the samples come from (package local), what a batch holds (package llm),

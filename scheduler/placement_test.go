@@ -388,6 +388,9 @@ func TestControllerPlaces(t *testing.T) {
 	if d.Bottleneck != BoundCPU || d.Prefill != "HTP0" || d.Decode != "HTP0" || d.Place != PlaceOffCPU {
 		t.Errorf("bound by %v: %v>%v %v", d.Bottleneck, d.Prefill, d.Decode, d.Place)
 	}
+	if line := string(Trace(nil, FrameSample{}, d)); !strings.Contains(line, " on HTP0 off-cpu") {
+		t.Errorf("the trace doesn't say where and why: %s", line)
+	}
 	if !c.LoseDevice("HTP0", now) {
 		t.Fatal("the CPU is left")
 	}

@@ -12,7 +12,8 @@ import (
 //
 // That is: frame, phase, work/target and overrun in ms, then gate, openness
 // and what goes with the gate, then bottleneck with its confidence, then the
-// reason. Where layers are timed, the contention loop stands before it:
+// reason. Where there are devices to choose between, " on CPU>HTP0 fastest" says
+// on which the stages run, and by which rule. Where layers are timed, the contention loop stands before it:
 //
 //	| cs 0.31 press 0.45 sleep 1.2ms preempt |
 //
@@ -65,6 +66,13 @@ func appendDecision(dst []byte, d *Decision) []byte {
 	if d.Draft != DraftOff {
 		dst = append(append(dst, " draft "...), d.Draft.String()...)
 		dst = strconv.AppendInt(append(dst, " width "...), int64(d.VerifyWidth), 10)
+	}
+	if d.Place != PlaceOnly {
+		dst = append(append(dst, " on "...), d.Prefill...)
+		if d.Offload || d.Decode != d.Prefill {
+			dst = append(append(dst, '>'), d.Decode...)
+		}
+		dst = append(append(dst, ' '), d.Place.String()...)
 	}
 	if d.IndexTime > 0 {
 		dst = append(appendMS(append(dst, " index "...), d.IndexTime), "ms"...)

@@ -33,6 +33,10 @@ type CalibrateConfig struct {
 	Note     func(text string) // what went otherwise than expected; nil: nobody is told
 }
 
+// busyMachine is the share of time in which some task waited for the processor
+// while the model was loaded, which takes one thread: on a quiet machine it is some percent.
+const busyMachine = 0.25
+
 // calibrateContext holds the longest context measured and a batch beside it.
 const calibrateContext = 1536
 
@@ -52,6 +56,8 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 		return nil, err
 	}
 	clock := llm.NewClock()
+	host := probe.Host()
+	host.Read(clock.Now(), probe.All)
 	devices, err := openAll(ctx, found.Model.Path, clock, list, cfg.note)
 	defer func() {
 		for _, d := range devices {
@@ -60,6 +66,10 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 	}()
 	if err != nil {
 		return nil, err
+	}
+	if r := host.Read(clock.Now(), probe.All).Pressure.CPU; r.Outcome == probe.OK && r.Value > busyMachine {
+		cfg.note("other programs use this processor (tasks waited %.0f %% of the time): figures will be too low, "+
+			"measure again on a quiet machine", 100*r.Value)
 	}
 	info := devices[0].Model.Info()
 	keys := profileKeys(identity(devices[0].Model), info.Library, all)
@@ -76,7 +86,7 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 	}
 	frame := newFrameWork(clock)
 	err = calibrate.Run(ctx, calibrate.Config{Devices: devices, Quick: cfg.Quick, Budget: cfg.Budget, Now: clock.Now,
-		Energy: energyOf(probe.Host(), clock), Frame: frame.run, Progress: cfg.Progress,
+		Energy: energyOf(host, clock), Frame: frame.run, Progress: cfg.Progress,
 		Save: func(p *calibrate.DeviceProfile) error {
 			p.Made = time.Now().Unix()
 			data, err := calibrate.EncodeProfile(p)
@@ -283,7 +293,6 @@ const (
 
 // energyOf reads the energy counters of the processor packages.
 func energyOf(source probe.Source, clock llm.Clock) func() (float64, string) {
-	source.Read(clock.Now(), probe.All)
 	return func() (float64, string) {
 		r := source.Read(clock.Now(), probe.Due{Heat: true}).Energy
 		if r.Outcome != probe.OK {
