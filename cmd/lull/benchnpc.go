@@ -38,7 +38,7 @@ prints what there is.`,
 	}
 	c.Flags().IntVar(&cfg.Rounds, "rounds", 10, "rounds of crowd and persona")
 	c.Flags().IntVar(&cfg.Replies, "replies", 100, "sampled replies within a grammar")
-	c.Flags().IntVar(&cfg.Barks, "barks", 150, "lines said to measure barks")
+	c.Flags().IntVar(&cfg.Barks, "barks", 100, "lines said to measure barks")
 	c.Flags().IntVar(&cfg.Threads, "threads", llamacpp.DefaultThreads(), "threads of the model")
 	c.Flags().Uint64Var(&cfg.Seed, "seed", 1, "order of what is measured, and what is drawn")
 	return c

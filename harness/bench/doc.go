@@ -21,5 +21,11 @@
 // that polls at 0.99: four of the five percent are the waking of the pool's
 // threads after each halt, one is the gate.
 //
+// NPCs measures what a player has of that: the time to a character's first words,
+// alone and in a crowd, cold, known and after a restart; the time to a bark; and
+// what choosing an action within a grammar costs beside free text. Example: a lone
+// guard answers after 60 ms, among 100 of whom 7 others speak after 70 in the same
+// round: ratio 1.17.
+//
 // Out of scope: frames and games, see package harness.
 package bench

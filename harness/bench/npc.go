@@ -19,7 +19,7 @@ type NPCConfig struct {
 
 	Rounds  int // of the crowd and of the persona; default 10
 	Replies int // sampled replies within a grammar; default 100
-	Barks   int // lines said to measure barks; default 150
+	Barks   int // lines said to measure barks; default 100
 	Threads int // default llamacpp's
 	Seed    uint64
 
@@ -37,7 +37,7 @@ func (c *NPCConfig) complete() error {
 	}
 	set(&c.Rounds, 10)
 	set(&c.Replies, 100)
-	set(&c.Barks, 150)
+	set(&c.Barks, 100)
 	set(&c.Threads, llamacpp.DefaultThreads())
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}

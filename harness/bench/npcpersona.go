@@ -264,19 +264,19 @@ func benchCalls(ctx context.Context, cfg *NPCConfig, random *rand.Rand, r *NPCRe
 
 // pair answers one prompt within a grammar and freely, in any order.
 func (c *calls) pair(ctx context.Context, i int, random *rand.Rand) error {
-	offer := c.offers[i%len(c.offers)]
+	offer := c.offers[i/2%len(c.offers)] // two pairs share what must be read
 	grammar, err := offer.Grammar()
 	if err != nil {
 		return err
 	}
 	plan, err := npc.MakePlan(c.stage.model, npc.PlanInput{Persona: c.persona, History: []npc.Entry{
-		{Kind: npc.EntryHeard, Speaker: "Player", Text: callLines[i/len(c.offers)%len(callLines)]},
+		{Kind: npc.EntryHeard, Speaker: "Player", Text: callLines[i/blockPairs%len(callLines)]},
 		{Kind: npc.EntryNote, Text: "What does Brenna do now? Choose one of these, as the words say:\n" +
 			strings.TrimSpace(offer.Describe())}}, Budget: npc.DefaultPlanBudget(c.stage.model.Info(), c.persona)})
 	if err != nil {
 		return err
 	}
-	heat := []float32{0.2, 0.7, 1, 1.5}[i/2%4]
+	heat := []float32{0.2, 0.7, 1, 1.5}[(i+i/blockPairs)%4]
 	r := llm.Request{Owner: "caller", Prompt: plan.Prompt.Tokens, MaxTokens: 1,
 		Sampling: llm.Sampling{Temperature: heat, TopK: 40, MinP: 0.02, Seed: random.Uint32()}}
 	if _, _, err := c.stage.answer(ctx, r); err != nil { // reads the prompt
