@@ -6,7 +6,9 @@ import "fmt"
 // tokens instead of computing one. What it guesses never changes what is said:
 // the model's own sampler chooses every token. package speculative has one.
 //
-// Step asks it when exactly one reply advances and its next token is wanted.
+// Step asks it when exactly one reply advances and its next token is wanted, and
+// not within a grammar: what that forces is computed in one batch without a guess,
+// and where it leaves a choice, one that knows nothing of it would guess badly.
 // Stop and Resume are safe for concurrent use; the others are called from Step,
 // one at a time.
 type Speculator interface {
