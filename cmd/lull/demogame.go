@@ -13,6 +13,7 @@ import (
 	"github.com/lull-npc/lull/demo-game/data"
 	"github.com/lull-npc/lull/demo-game/headless"
 	"github.com/lull-npc/lull/demo-game/input"
+	"github.com/lull-npc/lull/demo-game/play"
 	"github.com/lull-npc/lull/demo-game/talk"
 	"github.com/lull-npc/lull/harness"
 	"github.com/lull-npc/lull/runtime/local"
@@ -133,6 +134,7 @@ func (a *app) demoScript(ctx context.Context, f demoFlags) error {
 		}
 		note := func(text string) { a.ui.notef("%s", text) }
 		o.Virtual = false
+		o.Said = func(_ string, s play.Spoken) { a.ui.notef("%6.1f s  %-8s %s", s.Seconds, s.NPC, s.Text) }
 		o.Open = func(*data.Game) talk.Opener { return talk.Real(a.assetOptions(), "", note) }
 		a.ui.notef("%s takes %.0f s for each policy: %s", name, float64(script.Length())/60, f.game.policy)
 	}

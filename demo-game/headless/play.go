@@ -37,7 +37,7 @@ type Options struct {
 	Files    play.Files
 	Lang     string
 	Version  string
-	Progress func(policy string, repeat int, seconds float64) // once a second
+	Said     func(policy string, s play.Spoken) // is told each line when it is said; nil: nobody
 }
 
 // Report is a run object of package harness with what was said.
@@ -143,6 +143,7 @@ type run struct {
 	timer  *load.Timer
 	grid   *metrics.Grid
 	id     uint64
+	told   int // lines of the transcript
 	canvas ui.Canvas
 }
 
@@ -173,8 +174,10 @@ func (x *run) play(ctx context.Context) (err error) {
 		}
 		in := x.o.Script.At(tick)
 		x.frame(&in, "")
-		if x.o.Progress != nil && tick%rules.TicksPerSecond == 0 {
-			x.o.Progress(x.policy, x.repeat, float64(tick)/rules.TicksPerSecond)
+		for said := x.game.Transcript(); x.told < len(said); x.told++ {
+			if x.o.Said != nil {
+				x.o.Said(x.policy, said[x.told])
+			}
 		}
 	}
 	return x.voices.Err()

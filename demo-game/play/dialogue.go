@@ -233,7 +233,7 @@ func (g *Game) wants(h *talk.Heard) {
 		if key := g.world.Command(rules.Order(h.Action.Name)); key != "" {
 			refusal = g.english(key)
 		}
-	case h.Action.Name == "show_goods":
+	case h.Action.Name == talk.ShowGoods:
 		if g.screen != ui.Dialogue || g.talkTo != h.Who || g.typing || !g.wantsToBuy() {
 			refusal = "The player did not ask to buy"
 			break
@@ -254,8 +254,7 @@ func (g *Game) wants(h *talk.Heard) {
 func (g *Game) wantsToBuy() bool {
 	for i := len(g.heard) - 1; i >= 0; i-- {
 		if g.heard[i].Player {
-			line := strings.ToLower(g.heard[i].Text)
-			return strings.Contains(line, "buy") || strings.Contains(line, "sell me")
+			return talk.Buys(g.heard[i].Text)
 		}
 	}
 	return false

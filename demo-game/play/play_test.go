@@ -235,3 +235,18 @@ func TestKeys(t *testing.T) {
 		t.Errorf("kept: %v, %v", keys, err)
 	}
 }
+
+// Who says that it wants to buy is shown the goods, and pays what the data says.
+func TestBuyByWord(t *testing.T) {
+	h := begin(t, t.TempDir(), "en")
+	h.g.meet(h.g.data.Shopkeeper)
+	h.say("I want to buy bread")
+	h.want(ui.Shop)
+	gold := h.g.world.Gold
+	h.press(input.Act)
+	if paid := gold - h.g.world.Gold; paid != h.g.data.Goods[0].Price || h.g.world.Pack["bread"] != 1 {
+		t.Errorf("paid %d for %v", paid, h.g.world.Pack)
+	}
+	h.press(input.Back)
+	h.want(ui.Dialogue)
+}

@@ -94,5 +94,8 @@ func choose(c scripted.Conversation) string {
 			return `{"action":"` + name + `"}`
 		}
 	}
+	if Buys(said) && strings.Contains(c.Last(llm.User), ShowGoods) {
+		return `{"action":"` + ShowGoods + `"}`
+	}
 	return `{"action":"none"}`
 }

@@ -258,6 +258,9 @@ func (v *Voices) Say(who, line string, now int64) {
 		v.keep(rag.Memory{Owner: who, Speaker: "Player", Text: line, At: rag.GameTime(now)})
 		return
 	}
+	if who == v.game.Shopkeeper {
+		v.offerGoods(line)
+	}
 	if _, err := v.world.Say(npc.Line{To: npc.AgentID(who), Text: line}, now); err != nil {
 		v.queue = append(v.queue, Heard{Kind: Failed, Who: who, Err: err})
 	}
@@ -396,8 +399,25 @@ func (v *Voices) offer(w *rules.World) {
 		}
 	}
 	v.setOffer(v.game.Companion, o)
-	sells := npc.ActionSpec{Name: "show_goods", Description: "shows what is for sale to who wants to buy"}
-	v.setOffer(v.game.Shopkeeper, npc.Offer{Actions: []npc.ActionSpec{sells}})
+}
+
+// offerGoods lets the shopkeeper show what is for sale where the player speaks of
+// buying. Otherwise she is not asked: each choice costs the model a turn.
+func (v *Voices) offerGoods(line string) {
+	o := npc.Offer{}
+	if Buys(line) {
+		o.Actions = []npc.ActionSpec{{Name: ShowGoods, Description: "shows what is for sale to who wants to buy"}}
+	}
+	v.setOffer(v.game.Shopkeeper, o)
+}
+
+// ShowGoods is the action by which the shopkeeper opens the shop.
+const ShowGoods = "show_goods"
+
+// Buys reports whether a line speaks of buying.
+func Buys(line string) bool {
+	line = strings.ToLower(line)
+	return strings.Contains(line, "buy") || strings.Contains(line, "sell me")
 }
 
 var orderMeaning = map[rules.Order]string{

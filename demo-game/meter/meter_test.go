@@ -1,0 +1,76 @@
+package meter
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lull-npc/lull/demo-game/talk"
+	"github.com/lull-npc/lull/demo-game/ui"
+	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+const period = time.Second / 60
+
+// played gives a meter frames whose work takes so long.
+func played(t *testing.T, frames ...Frame) *Meter {
+	t.Helper()
+	m, err := New(period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid, err := metrics.NewGrid(0, period, period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range frames {
+		phase := f.Phase
+		if phase == "" {
+			phase = "explore"
+		}
+		f.Frame = grid.Finish(grid.Start()+f.Work, phase)
+		m.Add(f, scheduler.Decision{Gate: scheduler.GateWindow, Reason: scheduler.ReasonReturn}, true)
+	}
+	return m
+}
+
+func frame(work time.Duration, ours time.Duration, ran bool, phase string) Frame {
+	return Frame{Frame: metrics.Frame{Work: work, Phase: phase}, Ours: ours, Ran: ran}
+}
+
+// Each late frame has the cause that the package comment says.
+func TestCauses(t *testing.T) {
+	const ms = time.Millisecond
+	m := played(t, frame(10*ms, 0, true, ""), frame(20*ms, 0, false, ""), frame(20*ms, 0, true, ""),
+		frame(17*ms, 2*ms, true, ""), frame(99*ms, 0, true, metrics.Loading))
+	want := [ui.Causes]int{ui.Punctual: 2, ui.LateGame: 1, ui.LateModel: 1, ui.LateOurs: 1}
+	if d := cmp.Diff(want, m.Late()); d != "" {
+		t.Errorf("late frames by cause (-want +got):\n%s", d)
+	}
+	r := m.Run("lull", 1, 3, 0, []float64{100, 300, 200})
+	if r.Frames != 4 || r.LoadingFrames != 1 || r.JankRate != 0.75 || *r.TTFT.P50 != 200 {
+		t.Errorf("%d frames, %d loading, jank %v, TTFT %v", r.Frames, r.LoadingFrames, r.JankRate, r.TTFT)
+	}
+	if r.Reasons["return"] != 1 {
+		t.Errorf("reasons %v", r.Reasons)
+	}
+}
+
+// What the engine does is counted in the phase in which it ends.
+func TestTokens(t *testing.T) {
+	m := played(t, frame(time.Millisecond, 0, false, "explore"))
+	m.Observe(llm.Work{Stage: llm.Decode, Generated: 3, Start: 0, End: 10e6, Waited: 4e6})
+	m.Observe(llm.Work{Stage: llm.Idle, Generated: 99})
+	r := m.Run("lull", 1, 0, 0, nil)
+	if r.Tokens != 3 || r.Phases["explore"].Tokens != 3 {
+		t.Errorf("%d tokens, phases %v", r.Tokens, r.Phases)
+	}
+	h := m.HUD("lull", talk.Stats{Steered: true}, nil, 10e6)
+	if text := strings.Join(h.Lines, "\n"); !strings.Contains(text, "tokens/s 1.5") {
+		t.Errorf("the HUD says\n%s", text)
+	}
+}
