@@ -165,6 +165,14 @@ type spent struct {
 	tokens map[string]int // by phase
 }
 
+// total is the time of computing, of all stages.
+func (s *spent) total() (ns int64) {
+	for _, n := range s.run {
+		ns += n
+	}
+	return ns
+}
+
 // spend attributes steps to phases and waits to gates. A step reports how long
 // it waited in all; where the gate changed meanwhile, the wait is split by how
 // long each gate that can hold a step stood there.

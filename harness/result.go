@@ -72,6 +72,7 @@ type Run struct {
 	Phases          map[string]PhaseRun `json:"phases"`
 
 	Decisions *Decisions `json:"decisions"` // null without a controller
+	IdleUse   *IdleUse   `json:"idle_use"`  // likewise
 
 	MemoryReasons map[string]float64 `json:"memory_reasons"` // of the contention loop, share of frames
 	Preemptions   Preemptions        `json:"preemptions"`
@@ -265,6 +266,9 @@ func (r *Run) measureModel(rec *recording, c contextOf) {
 		r.IdleRateShare = &share
 	}
 	r.reasons(rec)
+	if r.Decisions != nil {
+		r.IdleUse = idleUse(rec.frames, time.Duration(s.total()), r.Contention)
+	}
 }
 
 // measureGuesses computes how many candidates of each source were right between

@@ -38,6 +38,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, l := range r.scatter() {
 		p.line("%s", l)
 	}
+	for _, l := range r.idleLines() {
+		p.line("%s", l)
+	}
 	r.memory(p)
 	if len(r.Objectives) > 0 {
 		p.line("")
