@@ -27,6 +27,8 @@ these numbers: everything says "simulated". The same seed gives the same bytes.`
 type socFlags struct {
 	chip, app, policies, preset, without string
 	target, draft, session, plot, json   string
+	task                                 string
+	ablate                               bool
 	frames, repeat                       int
 	seconds                              float64
 	seed                                 uint64
@@ -51,7 +53,8 @@ waits for memory. --session mixed plays 30 minutes of a game whose bottleneck mo
 		Example: `  lull harness soc run --app social --policy sereno --seed 7 --json run.json
   lull harness soc run --soc 8-elite --app gaming-a --policy native,vanilla,sereno,lull --frames 36000
   lull harness soc run --session mixed --plot mixed.svg
-  lull harness soc run --app social --policy lull --without probe,sleep`,
+  lull harness soc run --app social --policy lull --without probe,sleep
+  lull harness soc run --session mixed --policy native,lull --ablate --task code`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) == 1 && f.json == toStandardOutput {
 				return nil
@@ -75,6 +78,9 @@ waits for memory. --session mixed plays 30 minutes of a game whose bottleneck mo
 	flags.StringVar(&f.target, "model", "llama-3.1-8b", "`NAME` of the model: "+
 		strings.Join(soc.Names("models"), ", "))
 	flags.StringVar(&f.draft, "draft", "llama-3.2-1b", "`NAME` of the draft model")
+	flags.StringVar(&f.task, "task", "", "`NAME` of a kind of text instead of the app's: "+
+		strings.Join(soc.Names("tasks"), ", "))
+	flags.BoolVar(&f.ablate, "ablate", false, "play lull without each of its features too")
 	flags.StringVar(&f.session, "session", "", "mixed: 30 minutes whose bottleneck moves, all policies")
 	flags.IntVar(&f.frames, "frames", 0, "length of a run in frames of the app's rate, `N`")
 	flags.Float64Var(&f.seconds, "seconds", socSeconds, "length of a run, unless --frames says it")
@@ -105,6 +111,11 @@ func (f *socFlags) plan(cmd *cobra.Command) (soc.Plan, error) {
 			f.policies = strings.Join(names, ",")
 		}
 	}
+	if f.ablate {
+		for _, name := range scheduler.FeatureNames() {
+			f.policies += "," + soc.PolicyLull + "-no-" + name
+		}
+	}
 	var errs [4]error
 	errs[0] = p.Load(f.chip, f.app, f.target, f.draft)
 	p.Policies, errs[1] = soc.ParsePolicies(f.policies)
@@ -112,6 +123,13 @@ func (f *socFlags) plan(cmd *cobra.Command) (soc.Plan, error) {
 	p.Without, errs[3] = scheduler.ParseFeatures(f.without)
 	if err := errors.Join(errs[:]...); err != nil {
 		return p, usagef("%w", err)
+	}
+	if f.task != "" {
+		task, err := soc.LoadTask(f.task)
+		if err != nil {
+			return p, usagef("%w", err)
+		}
+		p.App = p.App.With(task)
 	}
 	p.Seconds, p.Seed = f.seconds, f.seed
 	if f.frames < 0 {
@@ -186,7 +204,7 @@ func (a *app) socList() error {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	}
-	list := map[string][]entry{"chips": {}, "apps": {}, "models": {}, "policies": {}}
+	list := map[string][]entry{"chips": {}, "apps": {}, "models": {}, "tasks": {}, "policies": {}}
 	for _, name := range soc.Names("chips") {
 		c, err := soc.LoadChip(name)
 		if err != nil {
@@ -209,13 +227,20 @@ func (a *app) socList() error {
 		list["models"] = append(list["models"], entry{name,
 			fmt.Sprintf("%g billion parameters, %g GB, %d layers", n.Params.Value, n.Weights.Value, n.Layers)})
 	}
+	for _, name := range soc.Names("tasks") {
+		x, err := soc.LoadTask(name)
+		if err != nil {
+			return err
+		}
+		list["tasks"] = append(list["tasks"], entry{name, x.Description})
+	}
 	for _, p := range soc.Policies() {
 		list["policies"] = append(list["policies"], entry{p.Name, p.Description})
 	}
 	if a.json {
 		return a.ui.object(list)
 	}
-	for _, kind := range []string{"chips", "apps", "models", "policies"} {
+	for _, kind := range []string{"chips", "apps", "models", "tasks", "policies"} {
 		t := a.ui.table("simulated "+kind, "what")
 		for _, e := range list[kind] {
 			t.AppendRow([]any{e.Name, e.Description})

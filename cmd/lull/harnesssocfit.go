@@ -25,7 +25,7 @@ func newSoCFit(a *app) *cobra.Command {
 		Short: "Compare the simulated chip with published figures, and fit it",
 		Long: `Read published figures (name, value, unit, condition, source, relation, kind, note),
 simulate what they are of, and list the errors. With --evals the parameters that are
-marked "fitted" move within their physical bounds (CMA-ES); --folds fits to a part of
+marked "fitted" move within their physical bounds (Nelder-Mead); --folds fits to a part of
 the rows and predicts the others; --sensitivity moves each parameter by a tenth.
 It prints the parameters and changes no file.`,
 		Example: `  lull harness soc fit facts.csv

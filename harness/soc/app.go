@@ -127,3 +127,30 @@ func ParseApp(file string, text []byte) (*App, error) {
 	}
 	return &a, a.Validate()
 }
+
+// Task is a kind of text: how much it repeats, and how well a draft model guesses
+// it.
+type Task struct {
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"`
+	CopyStart   Value  `yaml:"copy_start"`
+	CopyLength  Value  `yaml:"copy_length"`
+	DraftRight  Value  `yaml:"draft_right"`
+}
+
+// LoadTask reads a shipped task.
+func LoadTask(name string) (*Task, error) {
+	var t Task
+	if err := load("tasks", name, &t); err != nil {
+		return nil, err
+	}
+	return &t, check([]Field{{"copy_start", &t.CopyStart, 0, 1}, {"copy_length", &t.CopyLength, 1, 100},
+		{"draft_right", &t.DraftRight, 0, 1}})
+}
+
+// With is the app with texts of a task.
+func (a *App) With(t *Task) *App {
+	x := *a
+	x.CopyStart, x.CopyLength, x.DraftRight = t.CopyStart, t.CopyLength, t.DraftRight
+	return &x
+}

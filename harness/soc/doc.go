@@ -14,10 +14,11 @@
 //	speed     = 1 / ((1-s)/clock + s·L)            of a thread that waits s of its time for memory
 //	NPU reads take 1 + coupling · (others' traffic / B) times as long
 //
-// In numbers: 8-elite has B = 84.8 · 0.85 = 72 GB/s. Llama-3.1-8B reads 4.53 GB a
-// token at 58 GB/s, so h is 0.8 with a token of 78 ms; a game that moves 6 GB/s makes
-// u = 0.9. With queue = 0.07 its latency is 1 + 0.07·0.9/(0.2·0.1) = 4.2, and work that
-// waits a third of its time runs at 1/(0.67 + 0.33·4.2) = 0.49 of its speed.
+// In numbers: 8-elite has B = 84.8 · 0.898 = 76 GB/s. Llama-3.1-8B reads 4.53 GB a
+// token at 60 GB/s, so h is 0.79 with a token of 76 ms. A game that moves 10 GB/s slows
+// that by 2.46 · 10/76, a third: h = 0.6 and u = 0.73. With queue = 0.282 the latency is
+// 1 + 0.282·0.73/(0.4·0.27) = 2.9, and work that waits a third of its time runs at
+// 1/(0.67 + 0.33·2.9) = 0.61 of its speed.
 //
 // The clock of the memory is chosen every 64 ms from the load of the last 64 ms,
 // except that the NPU's driver asks for the top while it computes. A graph that
@@ -51,7 +52,7 @@
 //
 // # Parameters
 //
-// stand in chips, apps and models, each with its source: a row of the published
+// stand in chips, apps, models and tasks, each with its source: a row of the published
 // facts, a named public figure, or "fitted". Package fit fits those. What is
 // compared with (late frames, tokens/s) is never written into a parameter.
 //

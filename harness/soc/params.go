@@ -18,7 +18,7 @@ import (
 // of one.
 var ErrParameters = errors.New("soc: bad parameters")
 
-//go:embed chips/*.yaml apps/*.yaml models/*.yaml
+//go:embed chips/*.yaml apps/*.yaml models/*.yaml tasks/*.yaml
 var shipped embed.FS
 
 const (
@@ -66,7 +66,7 @@ func check(fields []Field) error {
 	return errors.Join(all...)
 }
 
-// Names lists the shipped files of a kind: chips, apps or models.
+// Names lists the shipped files of a kind: chips, apps, models or tasks.
 func Names(kind string) []string {
 	entries, err := shipped.ReadDir(kind)
 	if err != nil {

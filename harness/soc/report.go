@@ -273,10 +273,69 @@ func (r *Report) WriteText(w io.Writer) error {
 		p.line("")
 		p.line("no other has fewer late frames and more tokens/s than: %s", strings.Join(r.Pareto, ", "))
 	}
+	r.features(p)
+	for _, l := range r.verdicts() {
+		p.line("%s", l)
+	}
 	for _, n := range r.Notes {
 		p.line("note: %s", n)
 	}
 	return p.err
+}
+
+// features says what each feature of lull that was switched off had earned.
+func (r *Report) features(p *printer) {
+	lull, ok := r.Summary[PolicyLull]
+	t := newTable("lull without", "late frames", "tokens/s", "tokens/J", "TTFT ms")
+	n := 0
+	for _, name := range r.order() {
+		feature, is := strings.CutPrefix(name, PolicyLull+"-no-")
+		if !is || !ok {
+			continue
+		}
+		n++
+		x := r.Summary[name]
+		ttft := "–"
+		if x.TTFT != nil && lull.TTFT != nil {
+			ttft = fmt.Sprintf("%+.0f", x.TTFT.Median-lull.TTFT.Median)
+		}
+		t.AppendRow(table.Row{feature, fmt.Sprintf("%+.2f pp", 100*(x.Jank.Median-lull.Jank.Median)),
+			fmt.Sprintf("%+.1f %%", 100*(x.Tokens.Median/max(lull.Tokens.Median, 1e-9)-1)),
+			fmt.Sprintf("%+.1f %%", 100*(x.Joule.Median/max(lull.Joule.Median, 1e-9)-1)), ttft})
+	}
+	if n > 0 {
+		p.line("")
+		p.table(t)
+	}
+}
+
+// verdicts compares lull with the game alone, with all others and with sereno.
+func (r *Report) verdicts() []string {
+	lull, ok := r.Summary[PolicyLull]
+	native, alone := r.Summary[PolicyNative]
+	if !ok || !alone {
+		return nil
+	}
+	list := []string{"", fmt.Sprintf("lull makes %+.2f percentage points of late frames beyond native's",
+		100*(lull.Jank.Median-native.Jank.Median))}
+	var better []string
+	for _, name := range r.order() {
+		x := r.Summary[name]
+		own := strings.HasPrefix(name, PolicyLull)
+		if name != PolicyNative && !own && x.Jank.Median <= lull.Jank.Median && x.Tokens.Median >= lull.Tokens.Median {
+			better = append(better, name)
+		}
+	}
+	if len(better) == 0 {
+		list = append(list, "no other policy has both fewer late frames and more tokens/s than lull")
+	} else {
+		list = append(list, "fewer late frames and more tokens/s than lull: "+strings.Join(better, ", "))
+	}
+	if sereno, ok := r.Summary["sereno"]; ok && sereno.Tokens.Median > 0 {
+		list = append(list, fmt.Sprintf("lull makes %.2f times sereno's tokens/s, with %+.2f percentage points of late frames",
+			lull.Tokens.Median/sereno.Tokens.Median, 100*(lull.Jank.Median-sereno.Jank.Median)))
+	}
+	return list
 }
 
 func opt(x *float64, format string) string {

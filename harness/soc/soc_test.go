@@ -50,7 +50,7 @@ func simulate(t testing.TB, o Options) *Run {
 func TestGolden(t *testing.T) {
 	var out bytes.Buffer
 	for _, app := range []string{"social", "gaming-b", "mixed"} {
-		p := Plan{Options: options(t, app, PolicyNative, 30), Policies: Policies(), Repeat: 1}
+		p := Plan{Options: options(t, app, PolicyNative, 12), Policies: Policies(), Repeat: 1}
 		r, err := Play(context.Background(), p)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 func TestSameSeedSameRun(t *testing.T) {
 	for _, policy := range []string{"vanilla-spec", "sereno", "lull", "lull-cpu"} {
-		o := options(t, "mixed", policy, 20)
+		o := options(t, "mixed", policy, 6)
 		a, b := simulate(t, o), simulate(t, o)
 		if d := cmp.Diff(a, b); d != "" {
 			t.Errorf("%s, twice the same seed:\n%s", policy, d)
@@ -167,8 +167,8 @@ func TestHeat(t *testing.T) {
 // Too hot, clocks fall; the model and the game get slower, and it gets no hotter
 // than without.
 func TestThrottle(t *testing.T) {
-	cool, hot := options(t, "gaming-a", "vanilla", 120), options(t, "gaming-a", "vanilla", 120)
-	hot.Chip.Thermal.Ambient.Value, hot.Chip.Thermal.Constant.Value = 40, 20
+	cool, hot := options(t, "gaming-a", "vanilla", 40), options(t, "gaming-a", "vanilla", 40)
+	hot.Chip.Thermal.Ambient.Value, hot.Chip.Thermal.Constant.Value = 40, 5
 	a, b := simulate(t, cool), simulate(t, hot)
 	if a.Throttled > 0 || b.Throttled < 0.5 {
 		t.Errorf("throttled %v and %v of the time", a.Throttled, b.Throttled)
@@ -221,7 +221,14 @@ func TestVerifyDemand(t *testing.T) {
 
 // Memory work waits: lull embeds nothing that begins in combat or a cutscene.
 func TestMemoryWaits(t *testing.T) {
-	o := options(t, "mixed", PolicyLull, 520)
+	short := func(policy string) Options { // every phase, an eighth of its length
+		o := options(t, "mixed", policy, 65)
+		for i := range o.App.Parts {
+			o.App.Parts[i].Seconds /= 8
+		}
+		return o
+	}
+	o := short(PolicyLull)
 	s, err := newSession(&o)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +242,7 @@ func TestMemoryWaits(t *testing.T) {
 	if s.game.rec.begun["menu"]+s.game.rec.begun["explore"] == 0 {
 		t.Error("none begun at all")
 	}
-	o = options(t, "mixed", "vanilla", 520)
+	o = short("vanilla")
 	if r := simulate(t, o); r.Embeddings["combat"] == 0 {
 		t.Error("vanilla embeds none in combat: the test shows nothing")
 	}
@@ -247,10 +254,27 @@ func TestEveryPolicyAnswers(t *testing.T) {
 		if !p.model || p.where == onLittle {
 			continue
 		}
-		r := simulate(t, options(t, "light-app", p.Name, 40))
+		r := simulate(t, options(t, "light-app", p.Name, 24))
 		if r.Replies == 0 || r.Failed > 0 || r.Tokens == 0 {
 			t.Errorf("%s: %d replies, %d failed, %d tokens", p.Name, r.Replies, r.Failed, r.Tokens)
 		}
+	}
+}
+
+// What repeats itself, and is guessed better, is said faster.
+func TestTasks(t *testing.T) {
+	rate := map[string]float64{}
+	for _, name := range Names("tasks") {
+		task, err := LoadTask(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options(t, "light-app", "sereno", 30)
+		o.App = o.App.With(task)
+		rate[name] = simulate(t, o).DecodeTPS
+	}
+	if !(rate["chat"] < rate["maths"] && rate["maths"] < rate["code"]) {
+		t.Errorf("tokens/s: %v", rate)
 	}
 }
 
@@ -284,6 +308,11 @@ func TestShipped(t *testing.T) {
 	}
 	for _, name := range Names("models") {
 		if n, err := LoadNetwork(name); err != nil || n.Name != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range Names("tasks") {
+		if x, err := LoadTask(name); err != nil || x.Name != name {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -341,7 +370,7 @@ func FuzzParameters(f *testing.F) {
 
 // Random chips and games break no promise. LULL_SOAK=1 plays 10,000.
 func TestFuzzSeeds(t *testing.T) {
-	seeds := uint64(150)
+	seeds := uint64(25)
 	if os.Getenv("LULL_SOAK") != "" {
 		seeds = 10_000
 	}

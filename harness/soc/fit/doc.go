@@ -14,8 +14,9 @@
 //
 // # What moves
 //
-// Parameters marked "fitted" only, within the physical bounds of their fields. CMA-ES
-// (gonum's optimize) minimises the mean of Huber's loss of the errors. Outcomes
+// Parameters marked "fitted" only, within the physical bounds of their fields. Nelder and
+// Mead's simplex (gonum's optimize) minimises the mean of Huber's loss of the errors,
+// over blocks of a few parameters in turn. Outcomes
 // are never written into the model.
 //
 // # How far it can be trusted

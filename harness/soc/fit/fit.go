@@ -29,9 +29,11 @@ type Options struct {
 const (
 	defaultSeconds = 40
 	mostSeconds    = 3600
-	// firstStep is the standard deviation of CMA-ES in shares of a parameter: wider
-	// steps lose the place that plain sense began at.
-	firstStep = 0.06
+	// firstStep is the size of the first simplex, in shares of a parameter: most are
+	// known to a third. blockSize is how many move together, blockEvals how many
+	// evaluations a block has for each of them.
+	firstStep             = 0.12
+	blockSize, blockEvals = 4, 6
 	// farStart is how far from the shipped ones a fold's parameters may begin.
 	farStart = 0.3
 	// hub is the error from which Huber's loss grows straight: rows that are far off
@@ -285,56 +287,89 @@ func (f *fitter) disorder() float64 {
 	return brokenOrder * float64(n)
 }
 
-// optimise looks for better values, as multiples of where it begins, and leaves
-// the best set.
+// search is one optimisation: what it has found, and what it may still spend.
+type search struct {
+	f     *fitter
+	out   map[int]bool // rows that are left out
+	what  string
+	left  int // evaluations
+	total int
+	best  []float64
+	least float64
+	err   error
+}
+
+// optimise looks for better values, in blocks of a few parameters drawn at random:
+// 29 at once are too many for any optimiser that knows no slopes, and most rows
+// depend on a few. It leaves the best set.
 func (f *fitter) optimise(ctx context.Context, from []float64, out map[int]bool, evals int, what string) ([]float64,
 	error) {
-	best, least := slices.Clone(from), math.Inf(1)
-	var failed error
-	n := 0
-	at := func(x []float64) []float64 {
-		v := make([]float64, len(x))
-		for i := range x {
-			v[i] = min(f.params[i].high, max(f.params[i].low, from[i]*max(0.1, 1+x[i])))
+	s := &search{f: f, out: out, what: what, left: evals, total: evals, best: slices.Clone(from), least: math.Inf(1)}
+	dice := rand.New(rand.NewPCG(f.o.Seed, 0x666974))
+	s.try(from)
+	for s.left > 0 && s.err == nil && ctx.Err() == nil {
+		order := dice.Perm(len(from))
+		for at := 0; at < len(order) && s.left > 0 && s.err == nil && ctx.Err() == nil; at += blockSize {
+			s.block(order[at:min(at+blockSize, len(order))])
 		}
-		return v
 	}
-	problem := optimize.Problem{Func: func(x []float64) float64 {
-		if failed != nil || ctx.Err() != nil {
-			return math.Inf(1)
-		}
-		v := at(x)
-		f.set(v)
-		errs, err := f.errors()
-		if err != nil {
-			failed = err
-			return math.Inf(1)
-		}
-		l := loss(errs, out)
-		if out == nil { // they rest on rows that may be left out
-			l += f.disorder()
-		}
-		if l < least {
-			best, least = v, l
-		}
-		if n++; n%20 == 0 && f.o.Progress != nil {
-			f.o.Progress(fmt.Sprintf("%s: %d of %d evaluations, loss %.4f", what, n, evals, least))
-		}
-		return l
-	}}
-	method := &optimize.CmaEsChol{InitStepSize: firstStep, Src: rand.NewPCG(f.o.Seed, 0x666974), ForgetBest: false}
-	settings := &optimize.Settings{FuncEvaluations: evals, Concurrent: 1, Converger: optimize.NeverTerminate{}}
-	_, err := optimize.Minimize(problem, make([]float64, len(from)), settings, method)
-	f.set(best)
+	f.set(s.best)
 	switch {
-	case failed != nil:
-		return best, failed
+	case s.err != nil:
+		return s.best, s.err
 	case ctx.Err() != nil:
-		return best, context.Cause(ctx)
-	case math.IsInf(least, 1):
-		return best, errors.Join(errors.New("fit: the optimiser found nothing"), err)
+		return s.best, context.Cause(ctx)
+	case math.IsInf(s.least, 1):
+		return s.best, errors.New("fit: no evaluation gave a number")
 	}
-	return best, nil // that it used up its evaluations is how it is meant to end
+	return s.best, nil
+}
+
+// try evaluates values.
+func (s *search) try(v []float64) float64 {
+	if s.left <= 0 || s.err != nil {
+		return math.Inf(1)
+	}
+	s.left--
+	s.f.set(v)
+	errs, err := s.f.errors()
+	if err != nil {
+		s.err = err
+		return math.Inf(1)
+	}
+	l := loss(errs, s.out)
+	if s.out == nil { // orderings rest on rows that may be left out
+		l += s.f.disorder()
+	}
+	if l < s.least {
+		s.best, s.least = slices.Clone(v), l
+	}
+	if n := s.total - s.left; n%20 == 0 && s.f.o.Progress != nil {
+		s.f.o.Progress(fmt.Sprintf("%s: %d of %d evaluations, loss %.4f", s.what, n, s.total, s.least))
+	}
+	return l
+}
+
+// block moves some parameters, as multiples of what they are, by gonum's
+// Nelder-Mead.
+func (s *search) block(which []int) {
+	from := slices.Clone(s.best)
+	problem := optimize.Problem{Func: func(x []float64) float64 {
+		v := slices.Clone(from)
+		for i, k := range which {
+			p := &s.f.params[k]
+			v[k] = min(p.high, max(p.low, from[k]*max(0.1, 1+x[i])))
+		}
+		return s.try(v)
+	}}
+	settings := &optimize.Settings{FuncEvaluations: min(s.left, blockEvals*len(which)), Concurrent: 1,
+		Converger: optimize.NeverTerminate{}}
+	// That it has used up its evaluations is how it is meant to end.
+	_, err := optimize.Minimize(problem, make([]float64, len(which)), settings,
+		&optimize.NelderMead{SimplexSize: firstStep})
+	if err != nil && s.left > 0 && s.err == nil && math.IsInf(s.least, 1) {
+		s.err = fmt.Errorf("fit: %w", err)
+	}
 }
 
 // leaveOut predicts each row by a fit to others.
