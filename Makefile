@@ -72,7 +72,7 @@ bench: assets
 	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames ./rag
 
 soak: test-assets
-	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./rag ./bindings/ctest
+	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./rag ./bindings/ctest ./demo-game/headless
 
 generate:
 	$(GO) generate ./...

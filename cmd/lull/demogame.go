@@ -135,7 +135,7 @@ func (a *app) demoScript(ctx context.Context, f demoFlags) error {
 		note := func(text string) { a.ui.notef("%s", text) }
 		o.Virtual = false
 		o.Said = func(_ string, s play.Spoken) { a.ui.notef("%6.1f s  %-8s %s", s.Seconds, s.NPC, s.Text) }
-		o.Open = func(*data.Game) talk.Opener { return talk.Real(a.assetOptions(), "", note) }
+		o.Open = func(g *data.Game) talk.Opener { return talk.Real(g, a.assetOptions(), "", note) }
 		a.ui.notef("%s takes %.0f s for each policy: %s", name, float64(script.Length())/60, f.game.policy)
 	}
 	report, err := headless.Play(ctx, o)

@@ -169,7 +169,7 @@ func (o *options) opener(g *data.Game, memories string, note func(string)) talk.
 	if o.scripted {
 		return talk.Scripted(g)
 	}
-	return talk.Real(o.assets, memories, note)
+	return talk.Real(g, o.assets, memories, note)
 }
 
 // report writes what was measured.

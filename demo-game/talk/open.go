@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/lull-npc/lull/demo-game/data"
 	"github.com/lull-npc/lull/harness"
 	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/rag"
@@ -37,7 +38,7 @@ type Opener func(ctx context.Context, p harness.Policy, observe func(llm.Work),
 
 // Real opens llama.cpp with the files in the cache. dir is the folder of the
 // memories; "" keeps them in memory.
-func Real(o assets.Options, dir string, note func(string)) Opener {
+func Real(g *data.Game, o assets.Options, dir string, note func(string)) Opener {
 	return func(ctx context.Context, p harness.Policy, observe func(llm.Work),
 		tell func(string, float64)) (Stage, error) {
 		if p.Spec == nil {
@@ -47,7 +48,8 @@ func Real(o assets.Options, dir string, note func(string)) Opener {
 			}
 			return Stage{Store: store, Close: store.Close}, nil
 		}
-		cfg := local.Config{Spec: *p.Spec, Assets: o, Observe: observe, Progress: tell, Note: note}
+		cfg := local.Config{Spec: *p.Spec, Assets: o, Observe: observe, Progress: tell, Note: note,
+			MaxSequences: len(g.People) + 1}
 		if dir != "" { // what was computed of the sheets is kept over a restart
 			heads, err := npc.NewHeadFolder(filepath.Join(filepath.Dir(dir), "heads"), 0)
 			if err != nil {
@@ -63,9 +65,33 @@ func Real(o assets.Options, dir string, note func(string)) Opener {
 		if err != nil {
 			return Stage{}, errors.Join(err, rt.Close())
 		}
+		if err := rehearse(g, rt); err != nil {
+			note("the first replies will take longer: " + err.Error())
+		}
 		return Stage{Engine: rt.Engine, Model: rt.Model, Runtime: rt, Store: store, Memory: memory,
 			Close: rt.Close}, nil
 	}
+}
+
+// rehearse has the model read each sheet before anybody speaks, behind the title
+// and in idle time: what a player asks for goes before it. The first reply of a
+// character then computes only what is new.
+func rehearse(g *data.Game, rt *local.Runtime) error {
+	for i := range g.People {
+		p := &g.People[i]
+		plan, err := npc.MakePlan(rt.Model, npc.PlanInput{Persona: p.Persona, Lore: lore,
+			Budget:  npc.DefaultPlanBudget(rt.Model.Info(), p.Persona),
+			History: []npc.Entry{{Kind: npc.EntryHeard, Speaker: player, Text: "Hello."}}})
+		if err != nil {
+			return err
+		}
+		_, err = rt.Engine.Submit(llm.Request{Owner: p.ID, Prompt: plan.Prompt.Tokens, Keep: plan.Prompt.Keep,
+			Cuts: plan.Prompt.Cuts, Head: plan.Prompt.Keep, MaxTokens: 1, Priority: -1})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openStore opens memories that are indexed in the time that the scheduler

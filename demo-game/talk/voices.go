@@ -87,6 +87,15 @@ type Voices struct {
 	counting atomic.Bool
 }
 
+// player is how the player is called; lore is what everybody knows.
+const player = "Player"
+
+var lore = []string{"Harrowmere is a small village by a pond, with the old wood in the east"}
+
+// active is how many people the model speaks for at one time: who is spoken to,
+// and one who comments.
+const active = 2
+
 // Progress is how far opening is.
 type Progress struct {
 	What string
@@ -188,8 +197,8 @@ func (v *Voices) takeOver(r result) {
 
 // raise makes the world of a stage and gives it its past.
 func (v *Voices) raise() error {
-	cfg := npc.WorldConfig{Engine: v.stage.Engine, Model: v.stage.Model, Player: "Player",
-		Lore: []string{"Harrowmere is a small village by a pond, with the old wood in the east"},
+	cfg := npc.WorldConfig{Engine: v.stage.Engine, Model: v.stage.Model, Player: player, Lore: lore,
+		Active: active,
 		Content: func(u npc.Utterance) npc.Ruling {
 			if text, wrong := v.game.Correct(string(u.Agent), u.Text); wrong {
 				return npc.Ruling{Kind: npc.RulingReplace, Text: text}
@@ -255,7 +264,7 @@ func (v *Voices) Speaks() bool { return v.world != nil }
 func (v *Voices) Say(who, line string, now int64) {
 	if v.world == nil {
 		v.bark(who, npc.BarkThinking)
-		v.keep(rag.Memory{Owner: who, Speaker: "Player", Text: line, At: rag.GameTime(now)})
+		v.keep(rag.Memory{Owner: who, Speaker: player, Text: line, At: rag.GameTime(now)})
 		return
 	}
 	if who == v.game.Shopkeeper {
