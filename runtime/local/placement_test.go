@@ -344,3 +344,27 @@ func TestRuntimePlaces(t *testing.T) {
 		t.Errorf("after HTP0 failed: %v > %v", d.Prefill, d.Decode)
 	}
 }
+
+// TestPlacedDeviceMissing: a device that isn't there is named, and the model runs
+// on the first.
+func TestPlacedDeviceMissing(t *testing.T) {
+	cfg, notes := realConfig(t)
+	cfg.Spec.Speculation = SpeculateOff
+	cfg.Placement = &PlacementConfig{Devices: []string{"Vulkan77"}}
+	r, err := Open(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, ok := r.Model.(*Placed)
+	if !ok || len(p.Devices()) != 1 || p.Lost(p.Devices()[0]) || !slices.ContainsFunc(*notes, func(n string) bool {
+		return strings.Contains(n, "Vulkan77")
+	}) {
+		t.Errorf("%T, notes %q", r.Model, *notes)
+	}
+	cfg.Device = "Vulkan77"
+	if r, err := Open(context.Background(), cfg); err == nil {
+		r.Close()
+		t.Error("opened on a device that isn't there")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/llm"
@@ -32,6 +33,9 @@ type PlacementConfig struct {
 // some, and no first reply pays for it.
 const warmTokens = 8
 
+// warmLimit is more than any device that is of use needs.
+const warmLimit = 10 * time.Second
+
 // openPlaced opens the model on every device. One that can't be opened is left
 // out with a note, unless it is the first.
 func (cfg *Config) openPlaced(ctx context.Context, file string, opt llamacpp.Options) (_ llm.Model, err error) {
@@ -52,7 +56,7 @@ func (cfg *Config) openPlaced(ctx context.Context, file string, opt llamacpp.Opt
 		opt.Device = id
 		m, err := llamacpp.Open(ctx, file, opt)
 		if err == nil {
-			if err = cfg.warm(m); err != nil {
+			if err = cfg.warm(ctx, m); err != nil {
 				err = errors.Join(err, m.Close())
 			}
 		}
@@ -87,8 +91,11 @@ func (e DeviceEvent) String() string {
 }
 
 // warm computes a prompt and a token on a thread like the worker's, since the
-// threads of the model's pool take the class of the one that decodes first.
-func (cfg *Config) warm(m llm.Model) error {
+// threads of the model's pool take the class of the one that decodes first. On a
+// machine that leaves such threads nothing it gives up in time.
+func (cfg *Config) warm(ctx context.Context, m llm.Model) error {
+	ctx, cancel := context.WithTimeout(ctx, warmLimit)
+	defer cancel()
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: its priority was changed
@@ -100,7 +107,19 @@ func (cfg *Config) warm(m llm.Model) error {
 		}
 		done <- warm(m)
 	}()
-	return <-done
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		m.Stop()
+		err = <-done
+		m.Resume()
+	}
+	if errors.Is(err, llm.ErrStopped) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		cfg.note("%s was not warmed up in %v: its first reply will be slow", m.Info().Device, warmLimit)
+		return nil
+	}
+	return err
 }
 
 // warm computes a prompt and a token, and forgets them.
