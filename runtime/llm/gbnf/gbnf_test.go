@@ -260,7 +260,7 @@ num ::= [1-9] [0-9]{0,2} | "1" "2" "é" | "12" [a-f]+
 	defer group.Wait()
 	for range 4 {
 		var words []string
-		for range 500 {
+		for range 150 {
 			word := []rune("{")
 			for range random.IntN(9) {
 				word = append(word, letters[random.IntN(len(letters))])
