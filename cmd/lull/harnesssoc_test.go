@@ -53,8 +53,9 @@ func TestHarnessSoCRun(t *testing.T) {
 	file, picture := filepath.Join(t.TempDir(), "run.json"), filepath.Join(t.TempDir(), "run.svg")
 	var first []byte
 	for range 2 {
-		if code := c.run("harness", "soc", "run", "--soc", "8-elite", "--app", "social", "--policy", "native,lull",
-			"--preset", "ui-first", "--frames", "1200", "--seed", "3", "--plot", picture, "--json", file); code != exitDone {
+		code := c.run("harness", "soc", "run", "--soc", "8-elite", "--app", "social", "--policy", "native,lull",
+			"--preset", "ui-first", "--frames", "1200", "--seed", "3", "--plot", picture, "--json", file)
+		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, c.err.String())
 		}
 		if !strings.Contains(c.out.String(), "simulated: no phone was measured") {
@@ -75,15 +76,16 @@ func TestHarnessSoCRun(t *testing.T) {
 	}
 	runs := report["runs"].([]any)
 	run := runs[1].(map[string]any)
-	for _, key := range strings.Fields(`policy repeat seconds frames jank_rate hitch_ms_per_s big_jank low1_fps overrun_ms
-		frame_ms tokens tokens_per_s ttft_ms replies game_thread_us embeddings shares acceptance contention reasons phases
-		prefill_s decode_s latency_s foreground_cpu_score foreground_gpu_score tokens_per_joule stall_ratio
-		contention_stall_r verify_shares simulated`) {
+	for _, key := range strings.Fields(`policy repeat seconds frames jank_rate hitch_ms_per_s big_jank low1_fps
+		overrun_ms frame_ms tokens tokens_per_s ttft_ms replies game_thread_us embeddings shares acceptance
+		contention reasons phases prefill_s decode_s latency_s foreground_cpu_score foreground_gpu_score
+		tokens_per_joule stall_ratio contention_stall_r verify_shares simulated`) {
 		if _, ok := run[key]; !ok {
 			t.Errorf("a run has no %s", key)
 		}
 	}
-	for _, key := range strings.Fields("scenario seed simulated host idle_tokens_per_s idle_share limit_tokens_per_s summary") {
+	for _, key := range strings.Fields(`scenario seed simulated host idle_tokens_per_s idle_share
+		limit_tokens_per_s summary`) {
 		if _, ok := report[key]; !ok {
 			t.Errorf("the report has no %s", key)
 		}
@@ -120,7 +122,8 @@ func TestHarnessSoCListAndFuzz(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := c.run("harness", "soc", "fit", facts, "--seconds", "1"); code != exitDone ||
-		!strings.Contains(c.out.String(), "bw_demand_b8") || !strings.Contains(c.out.String(), "median relative error") {
+		!strings.Contains(c.out.String(), "bw_demand_b8") ||
+		!strings.Contains(c.out.String(), "median relative error") {
 		t.Errorf("fit: exit code %d\n%s%s", code, c.out.String(), c.err.String())
 	}
 }

@@ -332,7 +332,8 @@ func (r *Report) verdicts() []string {
 		list = append(list, "fewer late frames and more tokens/s than lull: "+strings.Join(better, ", "))
 	}
 	if sereno, ok := r.Summary["sereno"]; ok && sereno.Tokens.Median > 0 {
-		list = append(list, fmt.Sprintf("lull makes %.2f times sereno's tokens/s, with %+.2f percentage points of late frames",
+		list = append(list, fmt.Sprintf("lull makes %.2f times sereno's tokens/s, with %+.2f percentage points of "+
+			"late frames",
 			lull.Tokens.Median/sereno.Tokens.Median, 100*(lull.Jank.Median-sereno.Jank.Median)))
 	}
 	return list

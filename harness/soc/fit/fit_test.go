@@ -37,7 +37,8 @@ func TestReadFacts(t *testing.T) {
 		head + "a,1,x\n":                        "wrong number of fields",
 		head + "a,1,x,,p,=,o,\na,2,x,,p,=,o,\n": `line 3: name "a"`,
 	} {
-		if _, err := ReadFacts(strings.NewReader(text)); !errors.Is(err, ErrFacts) || !strings.Contains(err.Error(), want) {
+		_, err := ReadFacts(strings.NewReader(text))
+		if !errors.Is(err, ErrFacts) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -82,7 +83,7 @@ func TestError(t *testing.T) {
 func TestFitFindsBack(t *testing.T) {
 	facts := read(t, "bw_demand_b8,0.7,ratio,,p,=,outcome,\nbw_demand_b32,0.6,ratio,,p,=,outcome,\n"+
 		"latency_powerserve,13,s,,p,=,outcome,\nnobody_simulates,3,x,,p,=,outcome,\n")
-	f, err := newFitter(facts, Options{Seconds: 16})
+	f, err := newFitter(facts, Options{Seconds: 13})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestFitFindsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	best, err := f.optimise(context.Background(), start, nil, 150, "test")
+	best, err := f.optimise(context.Background(), start, nil, 90, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

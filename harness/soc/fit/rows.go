@@ -64,12 +64,17 @@ func (l *lab) demand(width int) float64 {
 func decoding(l *lab, app, policy string) float64 { return l.run(app, policy).DecodeTPS }
 
 // rows are what is scored.
-func rows() []row {
+func rows() []row { return append(foreground(), engine()...) }
+
+// foreground are the rows of what the game suffers.
+func foreground() []row {
 	return []row{
 		{"aggregate_jank_multiplier", false, false, "six apps, vanilla-spec by native", func(l *lab) float64 {
 			return l.jank(all, plain) / l.jank(all, "native")
 		}},
-		{"fg_cpu_gpu_score_norm", true, false, "benchmark beside vanilla-spec", func(l *lab) float64 { return l.score(plain) }},
+		{"fg_cpu_gpu_score_norm", true, false, "benchmark beside vanilla-spec", func(l *lab) float64 {
+			return l.score(plain)
+		}},
 		{"llm_prefill_throughput_loss", false, true, "vanilla, social against no game", func(l *lab) float64 {
 			return 1 - l.run("social", "vanilla").PrefillTPS/l.run(idle, "vanilla").PrefillTPS
 		}},
@@ -81,7 +86,9 @@ func rows() []row {
 		{"vanilla_sd_throughput_social", false, false, "social, decode", func(l *lab) float64 {
 			return decoding(l, "social", plain)
 		}},
-		{"vanilla_sd_jank_social", false, true, "social", func(l *lab) float64 { return l.run("social", plain).JankRate }},
+		{"vanilla_sd_jank_social", false, true, "social", func(l *lab) float64 {
+			return l.run("social", plain).JankRate
+		}},
 		{"freqlimit_throughput_social", false, false, "social, decode", func(l *lab) float64 {
 			return decoding(l, "social", "freq-limit")
 		}},
@@ -98,6 +105,12 @@ func rows() []row {
 			ns, _ := l.batch("8-elite", "llama-3.1-8b", "little", 1)
 			return 1e9 / ns
 		}},
+	}
+}
+
+// engine are the rows of what the model does, and what it costs.
+func engine() []row {
+	return []row{
 		{"latency_powerserve", false, false, "vanilla without a game", func(l *lab) float64 {
 			return l.run(idle, "vanilla").Latency
 		}},
@@ -108,13 +121,13 @@ func rows() []row {
 			s := l.run("tools", "sereno").Shares
 			return s.Draft / (s.Draft + s.Verify + s.Decode + s.Sleep)
 		}},
-		{"large_batch_verify_share_normal", false, true, "tools beside sereno, more than 8 tokens", func(l *lab) float64 {
-			return wide(l)
-		}},
+		{"large_batch_verify_share_normal", false, true, "tools beside sereno, more than 8 tokens", wide},
 		{"micro_sleep_share_normal", false, true, "tools beside sereno", func(l *lab) float64 {
 			return l.run("tools", "sereno").Shares.Sleep
 		}},
-		{"acceptance_vanilla_sd", false, true, "social", func(l *lab) float64 { return l.run("social", plain).Accepted }},
+		{"acceptance_vanilla_sd", false, true, "social", func(l *lab) float64 {
+			return l.run("social", plain).Accepted
+		}},
 		{"ablation_jank_before_preemption", false, true, "three UI apps, no control", func(l *lab) float64 {
 			return l.jank(ui, noControl)
 		}},
@@ -131,7 +144,7 @@ func rows() []row {
 		{"energy_eff_vanilla_sd", false, false, "vanilla-spec without a game", func(l *lab) float64 {
 			return l.run(idle, "vanilla-spec").PerJoule
 		}},
-		{"overhead_memory", false, false, "draft model, its cache, 70 MB of graphs", func(l *lab) float64 { return extraGB(l) }},
+		{"overhead_memory", false, false, "draft model, its cache, 70 MB of graphs", extraGB},
 		{"cpu_prefill_adv", true, false, "8-gen-3, Llama-3.2-3B, 128 tokens", func(l *lab) float64 {
 			npu, _ := l.batch("8-gen-3", "llama-3.2-3b", "npu", 128)
 			cpu, _ := l.batch("8-gen-3", "llama-3.2-3b", "cpu", 128)
@@ -192,7 +205,9 @@ func orders() []order {
 		{"energy order", "tokens/J: CPU < vanilla speculation on the NPU", true, func(l *lab) bool {
 			return l.run(idle, "cpu-only").PerJoule < l.run(idle, "vanilla-spec").PerJoule
 		}},
-		{"protection order", "foreground score: vanilla < sereno", true, func(l *lab) bool { return l.score(plain) < l.score("sereno") }},
+		{"protection order", "foreground score: vanilla < sereno", true, func(l *lab) bool {
+			return l.score(plain) < l.score("sereno")
+		}},
 	}
 }
 
