@@ -8,7 +8,8 @@ import (
 )
 
 // shortScript walks to Tilda, asks and is answered.
-const shortScript = "20 press act\n90 hold up 16\n108 hold left 80\n190 hold up 8\n202 press act\n230 press act\n420 end\n"
+const shortScript = "20 press act\n90 hold up 16\n108 hold left 80\n190 hold up 8\n202 press act\n" +
+	"230 press act\n420 end\n"
 
 func TestDemoScript(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "short.txt")

@@ -145,6 +145,9 @@ func (w *window) run() error {
 	if w.timer != nil {
 		w.timer.Close()
 	}
+	for _, fault := range w.game.Faults() { // the player saw them as notes
+		w.tell(fault.Error())
+	}
 	return errors.Join(err, w.err, w.voices.Close())
 }
 

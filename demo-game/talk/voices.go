@@ -354,12 +354,12 @@ func (v *Voices) Learn(w *rules.World) {
 	g := v.game
 	var prices, refused []string
 	for _, x := range g.Goods {
-		prices = append(prices, x.ID+" "+strconv.Itoa(x.Price))
+		prices = append(prices, x.ID+" for "+strconv.Itoa(x.Price))
 		if r := w.MayBuy(x.ID); r.Key == "refuse.name" {
 			refused = append(refused, x.ID)
 		}
 	}
-	v.setFact(g.Shopkeeper, npc.Fact{Key: "prices", Text: "Prices in silver: " + strings.Join(prices, ", ")})
+	v.setFact(g.Shopkeeper, npc.Fact{Key: "prices", Text: "You sell " + strings.Join(prices, ", ") + " silver"})
 	refusal := npc.Fact{Key: "refusal"}
 	if len(refused) > 0 {
 		refusal.Text = "You refuse to sell the player the " + strings.Join(refused, " and the ") + ": no good name yet"
