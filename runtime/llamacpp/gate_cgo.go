@@ -40,13 +40,13 @@ func newGate(clock llm.Clock, _ llm.AdmitFunc) (*gate, error) {
 
 // Publish implements llm.Gate.
 func (g *gate) Publish(w llm.Window) {
-	C.lull_gate_publish(g.c, cWindow(w))
+	g.publish(w)
 	runtime.KeepAlive(g)
 }
 
 // Activity implements llm.Gate.
 func (g *gate) Activity() (running bool, groups uint64) {
-	running, groups = bool(C.lull_gate_running(g.c)), uint64(C.lull_gate_groups(g.c))
+	running, groups = g.activity()
 	runtime.KeepAlive(g)
 	return running, groups
 }
