@@ -278,7 +278,8 @@ func (r *Report) summarise(list []*candidate) {
 			Decode: metrics.Quartiles(c.decode), Prefill: metrics.Quartiles(c.prefill)}
 		row.Ratio = metrics.Quartiles(ratios(c, best))
 		row.RatioLow, row.RatioHigh = medianInterval(ratios(c, best))
-		row.Same = metrics.Quartiles(ratios(c, bestPlain(list, func(p *candidate) bool { return p.threads == c.threads })))
+		sameThreads := func(p *candidate) bool { return p.threads == c.threads }
+		row.Same = metrics.Quartiles(ratios(c, bestPlain(list, sameThreads)))
 		row.Alike = metrics.Quartiles(ratios(c, bestPlain(list, c.alike)))
 		r.Rows = append(r.Rows, row)
 	}
