@@ -265,7 +265,10 @@ func (w *window) Draw(screen *ebiten.Image) {
 	}
 	v := w.game.View()
 	if w.game.HUD() {
-		on, _ := w.voices.Policy()
+		on, wanted := w.voices.Policy()
+		if on == "" {
+			on = wanted + " (opening)"
+		}
 		_, _, ttft := w.game.Replies()
 		v.HUD = w.meter.HUD(on, w.voices.Stats(false), ttft, w.clock.Now())
 	}
