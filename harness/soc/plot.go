@@ -81,8 +81,14 @@ func (r *Report) panel(name string, y func(Summary) float64, front bool) (*plot.
 	var points plotter.XYLabels
 	for _, policy := range r.order() {
 		s := r.Summary[policy]
+		if y(s) == 0 && !front {
+			continue // the game alone says nothing
+		}
 		points.XYs = append(points.XYs, plotter.XY{X: 100 * s.Jank.Median, Y: y(s)})
 		points.Labels = append(points.Labels, " "+policy)
+	}
+	if len(points.XYs) == 0 {
+		return p, nil
 	}
 	dots, err := plotter.NewScatter(points)
 	if err != nil {
@@ -101,7 +107,7 @@ func (r *Report) panel(name string, y func(Summary) float64, front bool) (*plot.
 		}
 		p.Add(line)
 	}
-	p.X.Max *= 1.3 // room for the names
+	p.X.Max, p.Y.Max = 1.3*p.X.Max, 1.1*p.Y.Max // room for the names
 	return p, nil
 }
 
