@@ -91,6 +91,7 @@ func TestKinds(t *testing.T) {
 		"LULL_EVENT_DONE": int(world.Done), "LULL_EVENT_REPLY_FAILED": int(world.ReplyFailed),
 		"LULL_EVENT_ACTION": int(world.Action), "LULL_EVENT_QUEST": int(world.Quest),
 		"LULL_EVENT_SUMMARISED": int(world.Summarised), "LULL_EVENT_MEMORY_SAVED": int(world.MemorySaved),
+		"LULL_EVENT_BLOCKED": int(world.Blocked),
 		"LULL_MEMORY_FOLDER": int(world.MemoryFolder), "LULL_WORLD_FAILED": int(world.Failed),
 		"LULL_LOG_ERROR": int(world.LogError),
 	} {

@@ -21,7 +21,7 @@ func worldDefaults() C.lull_world_def {
 		model_bytes: C.LULL_TERMINATED, library_bytes: C.LULL_TERMINATED, cache_bytes: C.LULL_TERMINATED,
 		device_bytes: C.LULL_TERMINATED, low_priority: 1,
 		player_bytes: C.LULL_TERMINATED, lore_bytes: C.LULL_TERMINATED, rules_bytes: C.LULL_TERMINATED,
-		memory_folder_bytes: C.LULL_TERMINATED,
+		memory_folder_bytes: C.LULL_TERMINATED, blocked_bytes: C.LULL_TERMINATED, embedder_bytes: C.LULL_TERMINATED,
 	}
 }
 
@@ -53,7 +53,7 @@ func worldCreate(def C.lullgo_const_lull_world_def, out *C.lull_world_id) C.int3
 }
 
 func worldDef(c *C.lull_world_def) (d world.Def, err error) {
-	var lore, rules string
+	var lore, rules, blocked string
 	const path, text = C.LULL_MAX_PATH_BYTES, C.LULL_MAX_PERSONA_BYTES
 	err = texts(
 		textField{"model", c.model, c.model_bytes, path, &d.Model},
@@ -64,11 +64,13 @@ func worldDef(c *C.lull_world_def) (d world.Def, err error) {
 		textField{"lore", c.lore, c.lore_bytes, text, &lore},
 		textField{"rules", c.rules, c.rules_bytes, text, &rules},
 		textField{"memory_folder", c.memory_folder, c.memory_folder_bytes, path, &d.MemoryFolder},
+		textField{"blocked", c.blocked, c.blocked_bytes, text, &blocked},
+		textField{"embedder", c.embedder, c.embedder_bytes, path, &d.Embedder},
 	)
 	if err != nil {
 		return d, err
 	}
-	d.Lore, d.Rules = lines(lore), lines(rules)
+	d.Lore, d.Rules, d.Blocked = lines(lore), lines(rules), lines(blocked)
 	if c.model_kind != C.LULL_MODEL_LLAMA && c.model_kind != C.LULL_MODEL_SCRIPTED {
 		return d, world.Errorf(world.InvalidArgument, "model_kind is %d: want one of enum lull_model_kind",
 			c.model_kind)

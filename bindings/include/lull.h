@@ -214,7 +214,8 @@ enum lull_event_kind {
     LULL_EVENT_SUMMARISED = 16,   /* old lines were replaced by a summary */
     LULL_EVENT_MEMORY_DURABLE = 17, /* all that was remembered until now is on the disk */
     LULL_EVENT_MEMORY_FAILED = 18,  /* memories cannot be written: text says why. Nothing is lost yet */
-    LULL_EVENT_MEMORY_SAVED = 19    /* lull_world_save_memories is done; text is the path */
+    LULL_EVENT_MEMORY_SAVED = 19,   /* lull_world_save_memories is done; text is the path */
+    LULL_EVENT_BLOCKED = 20         /* a sentence was not said, for a blocked word; text is said instead, or nothing */
 };
 
 /* Why a reply ended. */
@@ -325,6 +326,11 @@ typedef struct lull_world_def {
     int64_t game_time_ns;      /* the story's time now, which then runs with the clock; default 0 */
     int64_t bark_quiet_ns;     /* no bark is said again within; 0, the default: one minute */
     int64_t action_timeout_ns; /* to accept or refuse an action; 0, the default: five seconds */
+    const char *blocked;       /* what no NPC may say, a word or phrase a line; * at its end: any ending; null: nothing */
+    const char *embedder;      /* a GGUF file, or a name of lull's catalogue: memories are also found by what they
+                                  mean; LULL_MODEL_LLAMA only; null: by their words */
+    int32_t blocked_bytes;     /* of blocked; default LULL_TERMINATED */
+    int32_t embedder_bytes;    /* of embedder; default LULL_TERMINATED */
 } lull_world_def;
 
 /* Where a world is. */

@@ -45,6 +45,10 @@ typedef struct lull_world_def {
   int64_t game_time_ns;
   int64_t bark_quiet_ns;
   int64_t action_timeout_ns;
+  const char *blocked;
+  const char *embedder;
+  int32_t blocked_bytes;
+  int32_t embedder_bytes;
 } lull_world_def;
 typedef struct lull_world_status {
   uint32_t struct_size;
@@ -345,6 +349,7 @@ return {
   EVENT_MEMORY_DURABLE = 17,
   EVENT_MEMORY_FAILED = 18,
   EVENT_MEMORY_SAVED = 19,
+  EVENT_BLOCKED = 20,
   REASON_NONE = 0,
   REASON_END = 1,
   REASON_STOP = 2,

@@ -22,9 +22,9 @@ type Def struct {
 	LowPriority, Fetch            bool
 	TokenTime                     time.Duration // scripted: of one token
 	Player                        string        // empty: "Player"
-	Lore, Rules                   []string
+	Lore, Rules, Blocked          []string
 	MemoryMode                    MemoryMode
-	MemoryFolder                  string
+	MemoryFolder, Embedder        string
 	Seed                          uint32
 	GameTime                      int64 // the story's time when the world begins
 	BarkQuiet, ActionTimeout      time.Duration
@@ -66,6 +66,10 @@ func (d *Def) complete() error {
 	case (d.MemoryMode == MemoryFolder) != (d.MemoryFolder != ""):
 		return Errorf(InvalidArgument, "memory_folder is %q: want a folder with LULL_MEMORY_FOLDER, and only then",
 			d.MemoryFolder)
+	case d.MemoryMode == MemoryNone && d.Embedder != "":
+		return Errorf(InvalidArgument, "embedder is %q: want memory_mode, too, since it is for memories", d.Embedder)
+	case d.Scripted && d.Embedder != "":
+		return Errorf(InvalidArgument, "embedder is %q: a scripted model has no gate that it could share", d.Embedder)
 	case d.BarkQuiet < 0 || d.ActionTimeout < 0:
 		return Errorf(InvalidArgument, "bark_quiet_ns or action_timeout_ns is below 0")
 	}
@@ -78,6 +82,10 @@ func (d *Def) complete() error {
 	return nil
 }
 
+func (d Def) assets() assets.Options {
+	return assets.Options{Model: d.Model, LlamaLib: d.Library, CacheDir: d.Cache, Offline: !d.Fetch}
+}
+
 // config is the def as package local takes it.
 func (d Def) config(w *World) local.Config {
 	spec := local.DefaultSpec()
@@ -85,7 +93,7 @@ func (d Def) config(w *World) local.Config {
 	spec.Scheduler = spec.Scheduler.WithPreset(d.Preset)
 	cfg := local.Config{
 		Spec:   spec,
-		Assets: assets.Options{Model: d.Model, LlamaLib: d.Library, CacheDir: d.Cache, Offline: !d.Fetch},
+		Assets: d.assets(),
 		Device: d.Device, Context: d.Context, MaxSequences: d.Sequences, MaxBatch: d.Batch,
 		MaxQueue: d.Requests, Clock: Clock, Progress: w.progressed, Observe: w.observe,
 	}

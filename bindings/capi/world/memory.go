@@ -1,11 +1,13 @@
 package world
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 
 	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/rag"
+	"github.com/lull-npc/lull/runtime/local"
 )
 
 // MemoryMode says where memories are kept, with lull.h's numbers.
@@ -19,7 +21,7 @@ const (
 )
 
 // memory is what the characters remember, by the story's time instead of the
-// clock's. Memories are found by their words; no vectors are made.
+// clock's. Without an embedder memories are found by their words alone.
 type memory struct {
 	store  *rag.Store
 	inner  npc.Memory
@@ -27,16 +29,21 @@ type memory struct {
 	full   atomic.Bool  // a memory was refused: Collect tells
 }
 
-func openMemory(d Def) (*memory, error) {
-	folder := ""
+func openMemory(ctx context.Context, r *local.Runtime, d Def) (*memory, error) {
+	cfg := rag.DefaultConfig("")
 	if d.MemoryMode == MemoryFolder {
-		folder = d.MemoryFolder
+		cfg = rag.DefaultConfig(d.MemoryFolder)
 	}
-	store, err := rag.Open(rag.DefaultConfig(folder))
+	all, err := r.OpenMemories(ctx, local.MemoryConfig{WordsOnly: d.Embedder == "",
+		Embedder: local.EmbedderConfig{File: d.Embedder, Assets: d.assets()}})
+	if err != nil {
+		return nil, Errorf(loadCode(err), "memories: %v", err)
+	}
+	store, err := all.Open(cfg)
 	if err != nil {
 		return nil, Errorf(File, "memories: %v", err)
 	}
-	m := &memory{store: store, inner: npc.StoreMemory(store)}
+	m := &memory{store: store, inner: all.NPC(store)}
 	m.setTime(d.GameTime)
 	return m, nil
 }
@@ -149,6 +156,8 @@ func (w *World) gatherMemory() {
 			w.log.add(LogError, "memories: "+e.Err.Error())
 		case rag.Recovered:
 			w.log.add(LogInfo, "memories are written again")
+		case rag.NotEmbedded:
+			w.log.add(LogWarning, "a memory is found by its words only: "+e.Err.Error())
 		case rag.Saved:
 			w.emit(Event{Kind: MemorySaved, Text: e.Path})
 		}

@@ -31,6 +31,7 @@ const (
 	MemoryDurable
 	MemoryFailed
 	MemorySaved
+	Blocked
 )
 
 // ofTalk are the kinds of package npc's events.
@@ -39,6 +40,7 @@ var ofTalk = [...]EventKind{
 	npc.EventThought: Thought, npc.EventEmotion: Emotion, npc.EventDone: Done, npc.EventInterrupted: Interrupted,
 	npc.EventFailed: ReplyFailed, npc.EventAction: Action, npc.EventLapsed: ActionLapsed, npc.EventQuest: Quest,
 	npc.EventOverflow: Overflow, npc.EventSummarised: Summarised,
+	npc.EventBlocked: Blocked,
 }
 
 // Event is something that the host polls.
@@ -105,7 +107,8 @@ func (w *World) begin() error {
 	r.SetPhase(w.phase)
 	r.SetHost(w.host)
 	cfg := npc.WorldConfig{Engine: r.Engine, Model: r.Model, Player: w.def.Player, Lore: w.def.Lore, Rules: w.def.Rules,
-		BarkQuiet: w.def.BarkQuiet, ActionTimeout: w.def.ActionTimeout, Seed: w.def.Seed}
+		BarkQuiet: w.def.BarkQuiet, ActionTimeout: w.def.ActionTimeout, Seed: w.def.Seed,
+		Blocked: w.def.Blocked}
 	if w.memory != nil {
 		cfg.Memory = w.memory
 	}
@@ -142,9 +145,6 @@ func (w *World) hear(e *npc.Event) {
 	n := w.byName[e.Agent]
 	if n == nil {
 		return // it was destroyed
-	}
-	if int(e.Kind) >= len(ofTalk) {
-		return // EventBlocked: the C ABI has no event for it
 	}
 	out := Event{Kind: ofTalk[e.Kind], NPC: n, Turn: uint64(e.Turn), Text: e.Text, Tokens: e.Tokens}
 	switch e.Kind {

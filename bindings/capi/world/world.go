@@ -111,7 +111,7 @@ func (w *World) load(ctx context.Context) {
 	w.progressed("ready", 1)
 	info := r.Model.Info()
 	if w.def.MemoryMode != MemoryNone {
-		if w.memory, w.loadErr = openMemory(w.def); w.loadErr != nil {
+		if w.memory, w.loadErr = openMemory(ctx, r, w.def); w.loadErr != nil {
 			w.loaded.Store(r) // end closes it
 			return
 		}
@@ -176,12 +176,7 @@ func (w *World) end() {
 		w.talk.Close()
 	}
 	if r := w.loaded.Load(); r != nil {
-		r.Close()
-	}
-	if w.memory != nil {
-		if err := w.memory.store.Close(); err != nil {
-			w.memory.store.Abandon() // the disk fails: nothing more can be done in time
-		}
+		r.Close() // and the memories; where the disk fails nothing more can be done in time
 	}
 	close(w.ended)
 }

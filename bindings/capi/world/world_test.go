@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/lull-npc/lull/internal/testassets"
 )
 
 const patience = 30 * time.Second
@@ -139,6 +141,56 @@ func TestConversation(t *testing.T) {
 			t.Errorf("statistics %+v", s)
 		}
 	})
+}
+
+// A sentence with a blocked word is no event of text; the one before it is.
+func TestBlocked(t *testing.T) {
+	id := create(t, Def{Blocked: []string{"dragon*"}})
+	npc := character(t, id, NPCDef{})
+	frames(t, id, WorldReady)
+	with(t, npc, func(n *NPC) {
+		if _, err := n.Say("Good day. The Dragons sleep."); err != nil {
+			t.Fatal(err)
+		}
+	})
+	trace := frames(t, id, Done)
+	if strings.Contains(trace, "Drag") || !strings.Contains(trace, fmt.Sprintf("\n%d ", Blocked)) ||
+		!strings.Contains(trace, `6 "Good day."`) {
+		t.Errorf("blocked:\n%s", trace)
+	}
+}
+
+// A memory is found by what it means where the world has an embedder.
+func TestEmbedder(t *testing.T) {
+	library, _, file := testassets.Embedder(t)
+	id, err := Create(Def{MemoryMode: MemoryVolatile, Embedder: file, Library: library})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer destroy(t, id)
+	npc := character(t, id, NPCDef{Name: "smith"})
+	frames(t, id, WorldReady)
+	with(t, npc, func(n *NPC) {
+		if err := n.Remember("The stranger paid for the horse with a golden ring.", "", 5); err != nil {
+			t.Fatal(err)
+		}
+	})
+	in(t, id, func(w *World) { // no frames are marked: nothing keeps it from being embedded
+		if w.memory == nil || w.memory.store.Stats().Memories != 1 {
+			t.Fatal("the memory is not there")
+		}
+	})
+	for end := time.Now().Add(patience); ; {
+		embedded := 0
+		in(t, id, func(w *World) { embedded = w.memory.store.Stats().Vectors })
+		if embedded == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it got no vector")
+		}
+		Clock.WaitUntil(Clock.Now()+1e6, nil)
+	}
 }
 
 // TestStale: ids of what is gone stay stale, also when their places are used
@@ -343,6 +395,7 @@ func TestLimits(t *testing.T) {
 		"folder":  {Def{MemoryMode: MemoryFolder}, "memory_folder"},
 		"mode":    {Def{MemoryMode: 9}, "memory_mode is 9"},
 		"time":    {Def{TokenTime: -1}, "scripted_token_ns"},
+		"vectors": {Def{Embedder: "all-minilm-l6-v2-q8_0"}, "memory_mode"},
 	} {
 		_, err := Create(c.def)
 		if CodeOf(err) != InvalidArgument || !strings.Contains(err.Error(), c.want) {

@@ -181,6 +181,8 @@ namespace Lull.Native
         LULL_EVENT_MEMORY_FAILED = 18,
         /// <summary>lull_world_save_memories is done; text is the path</summary>
         LULL_EVENT_MEMORY_SAVED = 19,
+        /// <summary>a sentence was not said, for a blocked word; text is said instead, or nothing</summary>
+        LULL_EVENT_BLOCKED = 20,
     }
 
     /// <summary>Why a reply ended.</summary>
@@ -351,6 +353,17 @@ namespace Lull.Native
         public long bark_quiet_ns;
         /// <summary>to accept or refuse an action; 0, the default: five seconds</summary>
         public long action_timeout_ns;
+        /// <summary>what no NPC may say, a word or phrase a line; * at its end: any ending; null: nothing</summary>
+        public byte* blocked;
+        /// <summary>
+        /// a GGUF file, or a name of lull's catalogue: memories are also found by what they
+        /// mean; LULL_MODEL_LLAMA only; null: by their words
+        /// </summary>
+        public byte* embedder;
+        /// <summary>of blocked; default LULL_TERMINATED</summary>
+        public int blocked_bytes;
+        /// <summary>of embedder; default LULL_TERMINATED</summary>
+        public int embedder_bytes;
     }
 
     /// <summary>Where a world is.</summary>
