@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,9 +58,29 @@ func (f *gameFlags) read() (*input.Script, error) {
 	return input.Named(name)
 }
 
-// hasDisplay reports whether a window can be opened.
+// hasDisplay reports whether a window can be opened. A display that is named and
+// not there would have the window end in a page of Go's own words.
 func hasDisplay() bool {
-	return runtime.GOOS == "windows" || runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != ""
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		return true
+	}
+	display := os.Getenv("DISPLAY")
+	number, local := strings.CutPrefix(display, ":")
+	if !local {
+		return display != ""
+	}
+	number, _, _ = strings.Cut(number, ".")
+	const folder = "/tmp/.X11-unix" // fixed by X, whatever the folder for temporary files is
+	socket := filepath.Join(folder, "X"+number)
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		c, err = net.Dial("unix", "@"+socket)
+	}
+	if err != nil {
+		return false
+	}
+	_ = c.Close() // it was there
+	return true
 }
 
 // windowProgram is the demo game's window beside this program, if it was built.
