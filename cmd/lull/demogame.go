@@ -70,8 +70,10 @@ func hasDisplay() bool {
 		return display != ""
 	}
 	number, _, _ = strings.Cut(number, ".")
-	const folder = "/tmp/.X11-unix" // fixed by X, whatever the folder for temporary files is
-	socket := filepath.Join(folder, "X"+number)
+	if os.Getenv("TMPDIR") != "" { // X keeps to the system's own folder, which is not known then
+		return true
+	}
+	socket := filepath.Join(os.TempDir(), ".X11-unix", "X"+number)
 	c, err := net.Dial("unix", socket)
 	if err != nil {
 		c, err = net.Dial("unix", "@"+socket)
