@@ -54,7 +54,6 @@ type Controller struct {
 	pauser   pauser
 	bucket   bucket
 	act      actuators
-	light    light
 	bound    classifier
 	place    *Placer // nil: there is nothing to choose
 
@@ -202,7 +201,6 @@ func (c *Controller) skip(why Reason) Decision {
 	if c.bad++; c.bad >= lostAfter {
 		c.careful(lostOpenness)
 		why = ReasonSensorLost
-		c.light, d.Ordinary = light{}, false
 		d.Openness, d.IndexTime = min(d.Openness, lostOpenness), 0
 	}
 	if c.bad >= lostAfter || d.Gate == GateClosed {
@@ -509,7 +507,6 @@ func (c *Controller) decide(s *FrameSample, why Reason) {
 	owed := c.lateness.debt > 0
 	c.act.watch(openness, s.End)
 	d.Threads = c.act.limitThreads(&c.cfg, openness, owed, hot, s.End)
-	d.Ordinary = c.light.next(s, c.lateness.late(s), hot) && c.cfg.LowPriorityBase
 	if s.Phase.free() && !critical {
 		c.act.full(&c.cfg, d)
 		c.uncontended(s)

@@ -154,7 +154,6 @@ type Decision struct {
 	Offload         bool        // Placement.Offload
 	Place           PlaceReason // the rule that chose the devices
 	Threads         int         // CPU threads, ≥ 1
-	Ordinary        bool        // they may have the priority of the game's own: it leaves most of the cores
 	Gate            Gate
 	Openness        float64       // from yielding all (0) to taking all (1); 0.5 is the whole idle time
 	Margin          time.Duration // GateWindow: it closes this long before the deadline, ≥ 0

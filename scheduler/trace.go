@@ -58,9 +58,6 @@ func appendDecision(dst []byte, d *Decision) []byte {
 		dst = append(appendMS(append(dst, " margin "...), d.Margin), "ms"...)
 	}
 	dst = strconv.AppendInt(append(dst, " thr "...), int64(d.Threads), 10)
-	if d.Ordinary {
-		dst = append(dst, " ordinary"...)
-	}
 	dst = strconv.AppendInt(append(dst, " lps "...), int64(d.LayersPerStop), 10)
 	dst = strconv.AppendInt(append(dst, " chunk "...), int64(d.PrefillChunk), 10)
 	if d.Draft != DraftOff {

@@ -17,7 +17,7 @@ func (m *Model) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 	if err := m.check(b); err != nil {
 		return llm.Work{}, err
 	}
-	if err := m.prepareThreads(g); err != nil {
+	if err := m.prepareThreads(g.Threads); err != nil {
 		return llm.Work{}, err
 	}
 	w := llm.Work{Threads: m.threads, Start: m.opt.Clock.Now()}
@@ -117,44 +117,24 @@ func (m *Model) fill(b *llm.Batch) error {
 
 // prepareThreads makes the pool at the first decode and changes the number of
 // threads at a token boundary. More than the pool has is clamped.
-func (m *Model) prepareThreads(g llm.Grant) error {
-	want := g.Threads
+func (m *Model) prepareThreads(want int) error {
 	if want <= 0 {
 		want = m.opt.Threads
 	}
 	want = min(want, m.opt.Threads)
-	if err := m.attachPool(g.Second); err != nil {
-		return err
+	if m.pool == nil && !m.opt.NoPool {
+		p, err := newPool(m.opt.Threads, m.opt.Poll)
+		if err != nil {
+			return err
+		}
+		m.pool = p
+		llama.AttachThreadpool(m.ctx, uintptr(p.handle), uintptr(p.handle))
 	}
 	if want != m.threads {
 		llama.SetNThreads(m.ctx, int32(want), int32(want))
 		m.threads = want
 		m.head.setThreads(want)
 	}
-	return nil
-}
-
-// attachPool makes the pool that the next batch runs on, or changes to it:
-// llama.cpp puts the threads of the other one to sleep.
-func (m *Model) attachPool(second bool) error {
-	i := 0
-	if second {
-		i = 1
-	}
-	if m.opt.NoPool || m.pools[i] != nil && m.second == second {
-		return nil
-	}
-	if m.pools[i] == nil {
-		p, err := newPool(m.opt.Threads, m.opt.Poll)
-		if err != nil {
-			return err
-		}
-		m.pools[i] = p
-	}
-	m.second = second
-	handle := uintptr(m.pools[i].handle)
-	llama.AttachThreadpool(m.ctx, handle, handle)
-	m.head.setPool(handle)
 	return nil
 }
 

@@ -304,7 +304,7 @@ func (e *Embedder) knows(tokens []llm.Token) bool {
 // passes computes the vector of the tokens, in one pass if they fit. The result
 // is valid until the next call.
 func (e *Embedder) passes(tokens []llm.Token, g llm.Grant) (v []float32, all llm.Work, err error) {
-	if err := e.model.prepareThreads(g); err != nil {
+	if err := e.model.prepareThreads(g.Threads); err != nil {
 		return nil, all, err
 	}
 	all = llm.Work{Threads: e.model.threads, Start: e.model.opt.Clock.Now()}

@@ -111,9 +111,7 @@ func (m *Model) learnWeight(t *tensor) bool {
 	if h.cpu, err = newCPUBackend(h.device, abort, data); err != nil {
 		return false
 	}
-	if p := m.attached(); p != nil {
-		h.cpu.setPool(h.cpu.handle, uintptr(p.handle))
-	}
+	h.cpu.setPool(h.cpu.handle, uintptr(m.pool.handle))
 	h.cpu.setThreads(h.cpu.handle, int32(m.threads))
 	h.weight = w
 	m.hook.setHead(h)
@@ -198,13 +196,6 @@ const statusAborted = 1 // ggml_status
 func (h *head) setThreads(n int) {
 	if h != nil && h.cpu != nil {
 		h.cpu.setThreads(h.cpu.handle, int32(n))
-	}
-}
-
-// setPool follows the context.
-func (h *head) setPool(pool uintptr) {
-	if h != nil && h.cpu != nil {
-		h.cpu.setPool(h.cpu.handle, pool)
 	}
 }
 

@@ -97,9 +97,8 @@ type Model struct {
 	gate    *gate
 	hook    *hook
 	head    *head
-	pools   [2]*pool // made by the first batch that wants one; Grant.Second is the other
-	second  bool     // which of them is attached
-	threads int      // set in the context now
+	pool    *pool
+	threads int // set in the context now
 
 	sequences []*sequence // by id; nil is free
 	rows      []int32     // row of the last decode's logits → index in its batch
@@ -354,9 +353,7 @@ func (m *Model) Close() error {
 	if m.hook != nil {
 		m.hook.release()
 	}
-	for _, p := range m.pools {
-		p.free()
-	}
+	m.pool.free()
 	if m.handle != 0 {
 		llama.ModelFree(m.handle)
 	}

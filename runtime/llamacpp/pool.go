@@ -36,14 +36,6 @@ func newPool(threads, poll int) (*pool, error) {
 	return &pool{h, threads}, nil
 }
 
-// attached is the pool that batches run on; nil without pools, or before the first.
-func (m *Model) attached() *pool {
-	if m.second {
-		return m.pools[1]
-	}
-	return m.pools[0]
-}
-
 func (p *pool) free() {
 	if p != nil && p.handle != 0 {
 		llama.ThreadpoolFree(p.handle)

@@ -283,10 +283,6 @@ func (e *Engine) HasWork() bool {
 // concurrent use, for one receiver.
 func (e *Engine) Wake() <-chan struct{} { return e.wake }
 
-// Rouse wakes who waits on Wake, for a worker that takes over from another.
-// Safe for concurrent use.
-func (e *Engine) Rouse() { e.rouse() }
-
 func (e *Engine) rouse() {
 	select {
 	case e.wake <- struct{}{}:

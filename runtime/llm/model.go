@@ -207,10 +207,6 @@ type Grant struct {
 	VerifyWidth  int  // tokens in one verify batch at most; 1 guesses nothing
 	NoDraftModel bool // guess without a draft model
 	NoPatterns   bool // guess with a draft model alone
-
-	// Second runs the batch on a second set of threads, made by and of the
-	// priority of the thread that first asks for it.
-	Second bool
 }
 
 // Stage is what a batch was for.

@@ -7,60 +7,35 @@ import (
 	"sync/atomic"
 
 	"github.com/lull-npc/lull/runtime/llm"
-	"github.com/lull-npc/lull/scheduler"
 )
 
-// relief is a second worker, of ordinary priority. The first one's threads run
-// only where nobody else wants a core, and that cannot be taken back without
-// privilege. There are two times at which that is too little:
-//
-//   - The floor under a reply is empty: beside a game, or other programs, that
-//     take every core, the first worker would stand still, however far the gate
-//     is open. Relief then computes on its own thread alone.
-//   - The game leaves most of the cores, in a menu: the lowest priority would
-//     cost tokens and save nothing. Relief then computes on as many threads as
-//     the first worker, of its own priority.
+// relief is a second worker, of ordinary priority, for the time in which the
+// floor under a reply is empty. The first one's threads run only where nobody
+// else wants a core, and that cannot be taken back without privilege: beside a
+// game, or other programs, that take every core it would stand still, however
+// far the gate is open.
 //
 // While relief is on duty the first worker waits between two steps, so that at
 // one time one of the two steps the engine; if it is in the middle of a batch,
-// that is stopped and done again.
+// that is stopped and done again. Relief computes on its own thread alone.
 type relief struct {
-	engine  *llm.Engine
-	stopIt  func()           // stops target and draft model
-	granted func() llm.Grant // what the first worker would get
-	report  func(llm.Work)   // under guard
-	guard   *sync.Mutex      // of a step of relief with its report
+	engine *llm.Engine
+	stopIt func() // stops target and draft model
+	chunk  *atomic.Int32
+	report func(llm.Work) // under guard
+	guard  *sync.Mutex    // of a step of relief with its report
 
-	state atomic.Int32  // a reliefDuty
-	wake  chan struct{} // capacity 1: duty began or ended, or there is work
-	over  chan struct{} // capacity 1: duty ended, for the first worker
-	quit  chan struct{}
-	done  chan struct{}
-	stop  sync.Once
-}
-
-// reliefDuty is what relief is there for now.
-type reliefDuty int32
-
-const (
-	offDuty reliefDuty = iota
-	rescueDuty
-	freeDuty
-)
-
-func dutyOf(d *scheduler.Decision) reliefDuty {
-	switch {
-	case d.Reason == scheduler.ReasonFloorOff:
-		return rescueDuty
-	case d.Ordinary:
-		return freeDuty
-	}
-	return offDuty
+	onDuty atomic.Bool
+	wake   chan struct{} // capacity 1: duty began, or quit
+	over   chan struct{} // capacity 1: duty ended, for the first worker
+	quit   chan struct{}
+	done   chan struct{}
+	stop   sync.Once
 }
 
 func startRelief(r *Runtime) *relief {
 	x := &relief{
-		engine: r.Engine, stopIt: r.stopModels, granted: r.granted, report: r.reported, guard: &r.reporting,
+		engine: r.Engine, stopIt: r.stopModels, chunk: &r.chunk, report: r.reported, guard: &r.reporting,
 		wake: make(chan struct{}, 1), over: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -68,27 +43,24 @@ func startRelief(r *Runtime) *relief {
 	return x
 }
 
-func (x *relief) on() reliefDuty { return reliefDuty(x.state.Load()) }
-
-// duty says what relief is there for. Call from the game thread.
-func (x *relief) duty(want reliefDuty) {
-	was := reliefDuty(x.state.Swap(int32(want)))
-	if was == want {
+// duty switches relief on or off. Call from the game thread.
+func (x *relief) duty(on bool) {
+	if x.onDuty.Load() == on {
 		return
 	}
-	x.stopIt() // who works may be stuck in a batch, or must not go on at this priority; the next Step resumes
-	notify(x.wake)
-	if want == offDuty {
-		notify(x.over)
-		x.engine.Rouse() // the wake that the first worker waits for may have gone to relief
+	x.onDuty.Store(on)
+	if on {
+		x.stopIt() // the first worker may be stuck in a batch; the next Step resumes
+		notify(x.wake)
+		return
 	}
+	notify(x.over)
 }
 
 // wait holds the first worker back while relief is on duty. Called on the first
 // worker's thread, between steps.
 func (x *relief) wait() {
-	for x.on() != offDuty {
-		notify(x.wake) // the wake for new work came here
+	for x.onDuty.Load() {
 		select {
 		case <-x.over:
 		case <-x.quit:
@@ -103,7 +75,7 @@ func (x *relief) wait() {
 func (x *relief) close() {
 	x.stop.Do(func() {
 		close(x.quit)
-		x.state.Store(int32(offDuty))
+		x.onDuty.Store(false)
 		x.stopIt()
 		<-x.done
 	})
@@ -113,17 +85,12 @@ func (x *relief) run() {
 	runtime.LockOSThread()
 	defer close(x.done)
 	for {
-		wake := x.engine.Wake()
-		if x.on() == offDuty {
-			wake = nil // work is the first worker's
-		}
 		select {
 		case <-x.quit:
 			return
 		case <-x.wake:
-		case <-wake:
 		}
-		for x.on() != offDuty && x.engine.HasWork() {
+		for x.onDuty.Load() && x.engine.HasWork() {
 			if !x.turn() {
 				return
 			}
@@ -135,16 +102,10 @@ func (x *relief) run() {
 func (x *relief) turn() bool {
 	x.guard.Lock()
 	defer x.guard.Unlock()
-	g := x.granted()
-	switch x.on() {
-	case offDuty:
+	if !x.onDuty.Load() {
 		return true
-	case rescueDuty:
-		g = llm.Grant{Threads: 1, PrefillChunk: g.PrefillChunk}
-	case freeDuty:
-		g.Second = true
 	}
-	w, err := x.engine.Step(g)
+	w, err := x.engine.Step(llm.Grant{Threads: 1, PrefillChunk: int(x.chunk.Load())})
 	if errors.Is(err, llm.ErrClosed) {
 		return false
 	}

@@ -201,7 +201,7 @@ func TestReliefEndsAStarvedReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.relief.duty(rescueDuty)
+	r.relief.duty(true)
 	gate.Publish(llm.Window{Mode: llm.GateFree})
 	var text strings.Builder
 	for done := false; !done; {
@@ -213,39 +213,12 @@ func TestReliefEndsAStarvedReply(t *testing.T) {
 	if text.String() != "Can you hear me at all?" {
 		t.Errorf("said %q", text.String())
 	}
-	r.relief.duty(offDuty)
+	r.relief.duty(false)
 	id, err = r.Engine.Submit(request(t, r, "And now?"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if text, end := reply(r, id); text != "And now?" || end.Kind != llm.EventDone {
 		t.Errorf("after relief: %q, %v", text, end.Kind)
-	}
-}
-
-// In a light menu the second worker takes over, also for what is asked while it
-// waits; afterwards the first one has everything again.
-func TestReliefInALightMenu(t *testing.T) {
-	r := openScripted(t, DefaultSpec())
-	say := func(text string) {
-		t.Helper()
-		if _, err := r.Engine.Submit(request(t, r, text)); err != nil {
-			t.Fatal(err)
-		}
-		var said strings.Builder
-		for done := false; !done; {
-			for _, e := range r.Engine.Poll(nil) {
-				said.WriteString(e.Text)
-				done = done || e.Kind == llm.EventDone
-			}
-		}
-		if said.String() != text {
-			t.Errorf("said %q, want %q", said.String(), text)
-		}
-	}
-	for _, d := range []reliefDuty{freeDuty, offDuty, freeDuty, rescueDuty, freeDuty, offDuty} {
-		r.relief.duty(d)
-		say("First of all, good day.")
-		say("And a second thing.")
 	}
 }

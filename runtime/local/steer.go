@@ -112,10 +112,10 @@ func (r *Runtime) step(s scheduler.FrameSample) {
 	r.placed.tell(r.control, s.End)
 	r.decision = r.control.Step(s)
 	r.reasons[r.decision.Reason]++
-	r.apply()
 	if r.relief != nil {
-		r.relief.duty(dutyOf(&r.decision))
+		r.relief.duty(r.decision.Reason == scheduler.ReasonFloorOff)
 	}
+	r.apply()
 }
 
 func pending(busy bool) int {
@@ -167,11 +167,6 @@ func (r *Runtime) grant() llm.Grant {
 	if r.relief != nil {
 		r.relief.wait()
 	}
-	return r.granted()
-}
-
-// granted is what a worker's next batch may use.
-func (r *Runtime) granted() llm.Grant {
 	return llm.Grant{
 		Threads: int(r.threads.Load()), PrefillChunk: int(r.chunk.Load()),
 		VerifyWidth: int(r.width.Load()), NoDraftModel: r.noModel.Load(), NoPatterns: r.noPatterns.Load(),
@@ -183,7 +178,7 @@ func (r *Runtime) granted() llm.Grant {
 func (r *Runtime) report(w llm.Work) {
 	r.reporting.Lock()
 	defer r.reporting.Unlock()
-	if r.relief != nil && r.relief.on() != offDuty {
+	if r.relief != nil && r.relief.onDuty.Load() {
 		w.Samples = nil // relief has begun a batch since, which overwrote them
 	}
 	r.reported(w)
