@@ -1,11 +1,14 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/lull-npc/lull/harness/load"
+	"github.com/lull-npc/lull/harness/metrics"
 	"github.com/lull-npc/lull/runtime/local"
 )
 
@@ -49,12 +52,31 @@ func idleScenario(s *Scenario, length float64) *Scenario {
 	return &c
 }
 
+// idleFinalists is how many of the settings are played again in each repeat.
+const idleFinalists = 2
+
+// idleOf lists what is played without a game in a repeat: all settings in the
+// first one, then those that may be the best.
+func (h *harness) idleOf(repeat int) []Policy {
+	list := idlePolicies()
+	if repeat == 1 || len(h.report.IdleRates) != len(list) {
+		return list
+	}
+	at := map[string]float64{}
+	for _, x := range h.report.IdleRates {
+		at[x.Setting] = x.Rates[0]
+	}
+	slices.SortStableFunc(list, func(a, b Policy) int { return cmp.Compare(at[b.Name], at[a.Name]) })
+	return list[:min(idleFinalists, len(list))]
+}
+
 // playIdle measures how fast the model is where nobody needs the machine: the
-// best of the settings is what a policy can reach at most.
-func (h *harness) playIdle(ctx context.Context) error {
+// best of the settings is what a policy can reach at most. It is measured in
+// each repeat, since a machine's speed drifts within minutes.
+func (h *harness) playIdle(ctx context.Context, repeat int) error {
 	s := idleScenario(h.o.Scenario, h.idle.Seconds())
 	h.report.Setting.IdleSeconds = h.idle.Seconds()
-	for _, p := range idlePolicies() {
+	for _, p := range h.idleOf(repeat) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -72,13 +94,51 @@ func (h *harness) playIdle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rate := run.TokensPerSecond
-		h.report.IdleRates = append(h.report.IdleRates, IdleRate{p.Name, p.Spec.Threads, rate})
-		if h.report.IdleRate == nil || rate > *h.report.IdleRate {
-			h.report.IdleRate = &rate
-		}
+		h.report.idled(p, run.TokensPerSecond)
+	}
+	if repeat > 1 {
+		return nil
 	}
 	return h.learnBaselines(ctx)
+}
+
+// idled notes the rate of a setting in one more repeat.
+func (r *Report) idled(p Policy, rate float64) {
+	i := slices.IndexFunc(r.IdleRates, func(x IdleRate) bool { return x.Setting == p.Name })
+	if i < 0 {
+		i = len(r.IdleRates)
+		r.IdleRates = append(r.IdleRates, IdleRate{Setting: p.Name, Threads: p.Spec.Threads})
+	}
+	x := &r.IdleRates[i]
+	x.Rates = append(x.Rates, rate)
+	x.TokensPerSecond = metrics.Quartiles(x.Rates).Median
+}
+
+// compareIdle finds the best setting, among those that every repeat has, and
+// compares each run with its rate in the same repeat.
+func (r *Report) compareIdle() {
+	var best *IdleRate
+	repeats := 0
+	for i := range r.IdleRates {
+		repeats = max(repeats, len(r.IdleRates[i].Rates))
+	}
+	for i := range r.IdleRates {
+		x := &r.IdleRates[i]
+		if len(x.Rates) == repeats && (best == nil || x.TokensPerSecond > best.TokensPerSecond) {
+			best = x
+		}
+	}
+	if best == nil {
+		return
+	}
+	r.IdleRate = &best.TokensPerSecond
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if at := run.Repeat - 1; run.Policy != PolicyNative && at < len(best.Rates) && best.Rates[at] > 0 {
+			share := run.TokensPerSecond / best.Rates[at]
+			run.IdleRateShare = &share
+		}
+	}
 }
 
 // learnBaselines opens lull once for what it knows of layers at rest: all

@@ -24,9 +24,10 @@ const (
 	defaultWarmUp = time.Second
 
 	// idleShareOfRun is how long each of the settings without a game runs, as
-	// a share of a run; bounded, since five seconds say as much as a minute.
-	idleShareOfRun   = 6
-	minIdle, maxIdle = time.Second, 5 * time.Second
+	// a share of a run: in a short one a conversation stays at its fast beginning.
+	// Bounded, since ten seconds say as much as a minute.
+	idleShareOfRun   = 2
+	minIdle, maxIdle = time.Second, 10 * time.Second
 
 	// loading is what a run takes besides, for the time that is left.
 	loading = 600 * time.Millisecond
@@ -118,9 +119,10 @@ type Setting struct {
 
 // IdleRate is a setting of llama.cpp without a game.
 type IdleRate struct {
-	Setting         string  `json:"setting"`
-	Threads         int     `json:"threads"`
-	TokensPerSecond float64 `json:"tokens_per_s"`
+	Setting         string    `json:"setting"`
+	Threads         int       `json:"threads"`
+	TokensPerSecond float64   `json:"tokens_per_s"` // the median of
+	Rates           []float64 `json:"rates"`        // those of the repeats in which it was played
 }
 
 // Play runs all policies in turn, again and again (A B C A B C), each with a
@@ -214,7 +216,8 @@ func newHarness(o Options) (*harness, error) {
 // plan says how long everything will take.
 func (h *harness) plan() {
 	if h.measuresIdle() {
-		h.total += time.Duration(len(idlePolicies())) * (h.idle + h.o.WarmUp + loading)
+		n := len(idlePolicies()) + (h.o.Repeat-1)*min(idleFinalists, len(idlePolicies()))
+		h.total += time.Duration(n) * (h.idle + h.o.WarmUp + loading)
 	}
 	for _, p := range h.o.Policies {
 		each := h.timeline.total() + h.o.WarmUp
@@ -238,12 +241,12 @@ func (h *harness) measuresIdle() bool {
 }
 
 func (h *harness) playAll(ctx context.Context) error {
-	if h.measuresIdle() {
-		if err := h.playIdle(ctx); err != nil {
-			return err
-		}
-	}
 	for repeat := 1; repeat <= h.o.Repeat; repeat++ {
+		if h.measuresIdle() {
+			if err := h.playIdle(ctx, repeat); err != nil {
+				return err
+			}
+		}
 		for _, p := range h.o.Policies {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -272,7 +275,7 @@ func (h *harness) playOne(ctx context.Context, p Policy, repeat int) error {
 		return nil // interrupted in its warm-up
 	}
 	h.remember(rec.info)
-	run, err := newRun(rec, contextOf{p.Name, repeat, runtime.NumCPU(), h.base, h.report.IdleRate})
+	run, err := newRun(rec, contextOf{p.Name, repeat, runtime.NumCPU(), h.base})
 	if err != nil {
 		return err
 	}
@@ -353,6 +356,7 @@ func (h *harness) conclude() {
 		share := metrics.Quartiles(h.idleShares).Median
 		r.IdleShare = &share
 	}
+	r.compareIdle()
 	if r.IdleShare != nil && r.IdleRate != nil {
 		limit := *r.IdleRate * *r.IdleShare
 		r.Limit = &limit

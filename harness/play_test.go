@@ -241,6 +241,29 @@ func TestIdleRate(t *testing.T) {
 	}
 }
 
+// A run is compared with the best setting in its own repeat; the best is one that
+// every repeat has.
+func TestIdleRatesByRepeat(t *testing.T) {
+	r := &Report{Runs: []Run{{Policy: "lull", Repeat: 1, TokensPerSecond: 50}, {Policy: "native", Repeat: 1},
+		{Policy: "lull", Repeat: 2, TokensPerSecond: 60}, {Policy: "lull", Repeat: 3, TokensPerSecond: 70}}}
+	for _, x := range []struct {
+		name string
+		rate float64
+	}{{"once", 200}, {"best", 100}, {"second", 90}, {"best", 80}, {"second", 85}} {
+		r.idled(Policy{Name: x.name, Spec: &local.Spec{}}, x.rate)
+	}
+	r.compareIdle()
+	if r.IdleRate == nil || *r.IdleRate != 90 {
+		t.Fatalf("idle rate %v of %+v", r.IdleRate, r.IdleRates)
+	}
+	for i, want := range []float64{0.5, 0, 0.75, 0} {
+		got := r.Runs[i].IdleRateShare
+		if (got == nil) != (want == 0) || got != nil && *got != want {
+			t.Errorf("run %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
 func TestInterrupt(t *testing.T) {
 	o := options(t, "native,idle-1", 5)
 	cause := errors.New("the user had enough")

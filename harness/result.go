@@ -82,7 +82,7 @@ type Run struct {
 	SpeculationOff string `json:"speculation_off,omitempty"`
 
 	LimitShare    *float64 `json:"limit_share"`     // tokens_per_s of limit_tokens_per_s
-	IdleRateShare *float64 `json:"idle_rate_share"` // tokens_per_s of idle_tokens_per_s
+	IdleRateShare *float64 `json:"idle_rate_share"` // tokens_per_s of the same repeat's without a game
 
 	Asked        int          `json:"asked"`     // requests
 	Cancelled    int          `json:"cancelled"` // by the end of the run
@@ -105,7 +105,6 @@ type contextOf struct {
 	repeat int
 	cores  int
 	base   scheduler.Baselines
-	idle   *float64 // tokens/s
 }
 
 // newRun computes the numbers of a recording.
@@ -261,10 +260,6 @@ func (r *Run) measureModel(rec *recording, c contextOf) {
 	}
 	r.measureGuesses(rec.guessed[0], rec.guessed[1])
 	r.measureContention(rec, c.base)
-	if c.idle != nil && *c.idle > 0 {
-		share := r.TokensPerSecond / *c.idle
-		r.IdleRateShare = &share
-	}
 	r.reasons(rec)
 	if r.Decisions != nil {
 		r.IdleUse = idleUse(rec.frames, time.Duration(s.total()), r.Contention)
