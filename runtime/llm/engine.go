@@ -3,6 +3,7 @@ package llm
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -84,6 +85,9 @@ type Engine struct {
 	closed atomic.Bool
 	halted atomic.Bool // a worker is ending: Step returns before it decodes
 
+	runs      atomic.Int64 // priority of the requests whose batch runs; noBatch: none does
+	overtaken atomic.Bool  // that batch was stopped for a request of higher priority
+
 	slots   []slot // one for each sequence that the model can open
 	working atomic.Bool
 
@@ -124,11 +128,16 @@ func NewEngine(m Model, cfg EngineConfig) (*Engine, error) {
 	}
 	e.out.ring = make([]outEvent, eventsEach*cfg.MaxQueue+1) // 1: what belongs to no request
 	e.step.chunkLimit = info.MaxBatch
+	e.runs.Store(noBatch)
 	return e, nil
 }
 
-// Submit queues a request. The engine keeps nothing of r that the caller may
-// change. It returns ErrQueueFull, ErrClosed, or an error that wraps ErrRequest
+// noBatch is beyond every priority.
+const noBatch = math.MaxInt64
+
+// Submit queues a request. A batch of requests of lower priority that runs now
+// is stopped, and done again later: a player does not wait for eight others'
+// words. The engine keeps nothing of r that the caller may change. It returns ErrQueueFull, ErrClosed, or an error that wraps ErrRequest
 // and says what is wrong. Safe for concurrent use.
 func (e *Engine) Submit(r Request) (RequestID, error) {
 	if e.closed.Load() {
@@ -158,6 +167,10 @@ func (e *Engine) Submit(r Request) (RequestID, error) {
 	if e.closed.Load() && free.move(id, queued, filling) {
 		free.release()
 		return 0, fmt.Errorf("llm: submit: %w", ErrClosed)
+	}
+	if int64(r.Priority) > e.runs.Load() {
+		e.overtaken.Store(true)
+		e.stopModels()
 	}
 	e.rouse()
 	return id, nil

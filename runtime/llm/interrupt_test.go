@@ -99,6 +99,31 @@ func TestCancelIsNeverLost(t *testing.T) {
 	}
 }
 
+// A request of higher priority does not wait for a batch that runs; one of the
+// same priority does.
+func TestHigherPriorityOvertakes(t *testing.T) {
+	for _, c := range []struct {
+		priority int
+		waits    bool
+	}{{0, true}, {5, false}} {
+		s, h, clock, first := atClosedGate(t)
+		var second llm.RequestID
+		h.at, h.do = inDecode, func() {
+			second = s.submit(llm.Request{Owner: "player", Priority: c.priority, Prompt: prompt(t, h, "a word")})
+		}
+		if err := s.step(llm.Grant{}); err != nil {
+			t.Fatal(err)
+		}
+		if waited := clock.Now() >= opens; waited != c.waits {
+			t.Errorf("priority %d: the running batch came back at %d", c.priority, clock.Now())
+		}
+		h.Gate().Publish(llm.Window{})
+		s.drain(llm.Grant{})
+		s.wantText(first, "hello there", llm.DoneEnd)
+		s.wantText(second, "a word", llm.DoneEnd)
+	}
+}
+
 func TestCloseIsNeverLost(t *testing.T) {
 	for _, at := range []string{beforeResume, afterResume, inDecode} {
 		t.Run(at, func(t *testing.T) {

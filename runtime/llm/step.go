@@ -39,6 +39,7 @@ func (e *Engine) Step(g Grant) (Work, error) {
 	defer e.stepMu.Unlock()
 	// Resume comes before every look at closed, halted and the cancelled: who
 	// sets one of them stops the model afterwards, so a stop is never lost.
+	e.overtaken.Store(false)
 	e.resumeModels()
 	if e.closed.Load() {
 		return Work{}, fmt.Errorf("llm: step: %w", ErrClosed)
@@ -53,11 +54,13 @@ func (e *Engine) Step(g Grant) (Work, error) {
 	for _, r := range e.step.members {
 		r.entry.running.Store(true)
 	}
+	e.runs.Store(int64(e.step.members[0].Priority))
 	var w Work
 	err := ErrStopped
 	if !e.interrupted() {
 		w, stage, err = e.run(stage, g)
 	}
+	e.runs.Store(noBatch)
 	for _, r := range e.step.members {
 		r.entry.running.Store(false)
 	}
@@ -91,7 +94,7 @@ func (e *Engine) run(stage Stage, g Grant) (Work, Stage, error) {
 // interrupted reports whether somebody wants the batch to end, so that being
 // stopped says nothing of its size.
 func (e *Engine) interrupted() bool {
-	return e.closed.Load() || e.halted.Load() ||
+	return e.closed.Load() || e.halted.Load() || e.overtaken.Load() ||
 		slices.ContainsFunc(e.step.members, func(r *request) bool { return r.entry.state() == cancelling })
 }
 
