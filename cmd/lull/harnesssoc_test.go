@@ -104,7 +104,7 @@ func TestHarnessSoCListAndFuzz(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, c.err.String())
 	}
 	var list map[string][]map[string]string
-	if err := json.Unmarshal([]byte(c.out.String()), &list); err != nil {
+	if err := json.Unmarshal(c.out.Bytes(), &list); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"chips", "apps", "models", "tasks", "policies"} {
