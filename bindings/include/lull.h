@@ -326,7 +326,7 @@ typedef struct lull_world_def {
     int64_t game_time_ns;      /* the story's time now, which then runs with the clock; default 0 */
     int64_t bark_quiet_ns;     /* no bark is said again within; 0, the default: one minute */
     int64_t action_timeout_ns; /* to accept or refuse an action; 0, the default: five seconds */
-    const char *blocked;       /* what no NPC may say, a word or phrase a line; * at its end: any ending; null: nothing */
+    const char *blocked;       /* what no NPC may say, a word or phrase a line; * at its end: any ending; null: none */
     const char *embedder;      /* a GGUF file, or a name of lull's catalogue: memories are also found by what they
                                   mean; LULL_MODEL_LLAMA only; null: by their words */
     int32_t blocked_bytes;     /* of blocked; default LULL_TERMINATED */

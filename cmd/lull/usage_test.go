@@ -27,7 +27,8 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{"asets", `lull has no command "asets"`, "did you mean assets?"},
 		{"assets lits", `lull assets has no command "lits"`, "did you mean list?"},
-		{"harness nonsense", `lull harness has no command "nonsense"`, "want one of contention, fuzz, list, run, selftest, soc"},
+		{"harness nonsense", `lull harness has no command "nonsense"`,
+			"want one of contention, fuzz, list, run, selftest, soc"},
 		{"harness --json rnu", `lull harness has no command "rnu"`, "did you mean run?"},
 		{"help nonsense", `lull has no command "nonsense"`, "want one of "},
 		{"help harness rin", `lull harness has no command "rin"`, "did you mean run?"},

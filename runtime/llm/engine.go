@@ -137,8 +137,9 @@ const noBatch = math.MaxInt64
 
 // Submit queues a request. A batch of requests of lower priority that runs now
 // is stopped, and done again later: a player does not wait for eight others'
-// words. The engine keeps nothing of r that the caller may change. It returns ErrQueueFull, ErrClosed, or an error that wraps ErrRequest
-// and says what is wrong. Safe for concurrent use.
+// words. The engine keeps nothing of r that the caller may change. It returns
+// ErrQueueFull, ErrClosed, or an error that wraps ErrRequest and says what is
+// wrong. Safe for concurrent use.
 func (e *Engine) Submit(r Request) (RequestID, error) {
 	if e.closed.Load() {
 		return 0, fmt.Errorf("llm: submit: %w", ErrClosed)

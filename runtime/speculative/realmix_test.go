@@ -238,7 +238,8 @@ func allocations() map[string]int64 {
 			if llamacpp.GateKind != "C" && strings.Contains(f.Function, "/runtime/llamacpp.") {
 				break // purego makes objects of each call's arguments
 			}
-			if strings.Contains(f.Function, "/runtime/llamacpp.(*head)") || strings.Contains(f.Function, ".newContext") {
+			head := strings.Contains(f.Function, "/runtime/llamacpp.(*head)")
+			if head || strings.Contains(f.Function, ".newContext") {
 				break // slices of the head for a width of batch that was never seen: warming up
 			}
 			if strings.Contains(f.Function, "/lull/runtime/") && !strings.Contains(f.Function, "_test.") {

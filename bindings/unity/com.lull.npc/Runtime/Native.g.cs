@@ -353,7 +353,7 @@ namespace Lull.Native
         public long bark_quiet_ns;
         /// <summary>to accept or refuse an action; 0, the default: five seconds</summary>
         public long action_timeout_ns;
-        /// <summary>what no NPC may say, a word or phrase a line; * at its end: any ending; null: nothing</summary>
+        /// <summary>what no NPC may say, a word or phrase a line; * at its end: any ending; null: none</summary>
         public byte* blocked;
         /// <summary>
         /// a GGUF file, or a name of lull's catalogue: memories are also found by what they
