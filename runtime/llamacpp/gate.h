@@ -23,6 +23,7 @@ enum { LULL_GO, LULL_WAIT, LULL_STOP };
 // A head has at most LULL_SLICES slices, and is sliced for at most
 // LULL_HEAD_WIDTH rows of logits in one graph: more are a benchmark, not speech.
 #define LULL_SLICES 48
+#define LULL_PARTS 2 // nodes of a slice
 #define LULL_HEAD_WIDTH 16
 
 typedef struct {
@@ -71,7 +72,7 @@ typedef struct lull_tensor {
 // The head for one number of rows: a product for each slice of the weight.
 typedef struct {
     void *graph; // NULL: not sliced for that many rows
-    lull_tensor *input, *slices[LULL_SLICES];
+    lull_tensor *input, *parts[LULL_SLICES * LULL_PARTS]; // NULL: that slice has fewer
 } lull_head_graph;
 
 // The output head, computed in slices instead of in one node. Written between
@@ -80,6 +81,7 @@ typedef struct {
     int32_t op;         // ggml's number of the matrix product; 0 leaves the head whole
     int32_t count;      // slices; 0 until the weight is known
     int64_t rows;       // of the weight in each slice but the last
+    int64_t half;       // of them in the first part
     lull_tensor *weight;
     void *backend;
     void (*clear)(void *graph);

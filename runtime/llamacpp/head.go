@@ -12,8 +12,12 @@ import (
 // Limits of slicing; gate.h has the same.
 const (
 	maxSlices    = 48
+	sliceParts   = 2  // nodes of a slice: it is one question at the gate, and a stop waits for one node at most
 	maxHeadWidth = 16 // rows of logits in one graph: more are a benchmark, not speech
 )
+
+// headUnit rows fit every interleaving of rows that ggml repacks weights into.
+const headUnit = 64
 
 // slicedBuffers are the kinds of memory in which some whole rows of a weight are
 // a weight themselves. Others (AMX) lay a weight out as one piece.
@@ -29,6 +33,7 @@ type head struct {
 	weight *tensor
 	count  int   // slices
 	rows   int64 // of the weight in each slice but the last
+	half   int64 // of them in the first of its parts
 	graphs [maxHeadWidth + 1]*headGraph
 	tried  [maxHeadWidth + 1]bool
 }
@@ -37,7 +42,7 @@ type head struct {
 type headGraph struct {
 	ctx, graph uintptr
 	input      *tensor   // its data is set to the head's input
-	slices     []*tensor // their data is set into the logits
+	parts      []*tensor // sliceParts of each slice, nil where it has fewer; their data is set into the logits
 }
 
 // newHead switches slicing on for a context whose graph halts at a gate.
@@ -106,6 +111,7 @@ func (m *Model) learnWeight(t *tensor) bool {
 	if h.count < 2 {
 		return false
 	}
+	h.half = min(h.rows, (h.rows/sliceParts+headUnit-1)/headUnit*headUnit)
 	_, abort, data, _ := m.hook.callbacks()
 	var err error
 	if h.cpu, err = newCPUBackend(h.device, abort, data); err != nil {
@@ -123,8 +129,7 @@ func (m *Model) learnWeight(t *tensor) bool {
 // a layer does. (Weights, not bytes: a head of 8 bits beside layers of 4 has 15
 // times a layer's bytes in SmolLM2 and 8 times its weights, and takes 8 to 9
 // times as long.) A head of its own has an embedding table of about its size
-// beside it, a tied one is that table. A slice has a multiple of 64 rows, which
-// fits every interleaving of rows that ggml repacks weights into.
+// beside it, a tied one is that table. A slice has a multiple of headUnit rows.
 func headSlices(rows int64, head, model uint64, layers int, tied bool) (count int, each int64) {
 	tables := head
 	if !tied {
@@ -138,7 +143,7 @@ func headSlices(rows int64, head, model uint64, layers int, tied bool) (count in
 		return 1, rows
 	}
 	want := int64(min((head+layer-1)/layer, maxSlices))
-	each = ((rows+want-1)/want + 63) / 64 * 64
+	each = ((rows+want-1)/want + headUnit - 1) / headUnit * headUnit
 	return int((rows + each - 1) / each), each
 }
 
@@ -150,7 +155,7 @@ func tensorName(t *tensor) string {
 // build makes the products for as many rows as t has, nil if there is no memory.
 func (h *head) build(t *tensor) *headGraph {
 	input := tensorAt(t.src[1])
-	nodes := uintptr(2*h.count + 2)
+	nodes := uintptr(2*sliceParts*h.count + 2)
 	g := &headGraph{}
 	g.ctx = newContext(ggml.tensorOverhead()*nodes+ggml.graphOverhead(nodes, false), true)
 	if g.ctx == 0 {
@@ -158,9 +163,13 @@ func (h *head) build(t *tensor) *headGraph {
 	}
 	g.graph = ggml.newGraph(g.ctx, nodes, false)
 	g.input = ggml.newTensor(g.ctx, input.kind, input.ne[0], input.ne[1])
-	for i := range int64(h.count) {
-		rows := min(h.rows, h.weight.ne[1]-i*h.rows)
-		view := ggml.view(g.ctx, h.weight, h.weight.ne[0], rows, h.weight.nb[1], uintptr(i*h.rows)*h.weight.nb[1])
+	for i := range sliceParts * h.count {
+		from, rows := h.part(i)
+		if rows <= 0 {
+			g.parts = append(g.parts, nil)
+			continue
+		}
+		view := ggml.view(g.ctx, h.weight, h.weight.ne[0], rows, h.weight.nb[1], uintptr(from)*h.weight.nb[1])
 		// The buffer decides anew how the view's rows are laid out; that must be as the weight's are.
 		if ggml.viewInit(view) != 0 || view.extra != h.weight.extra {
 			ggml.free(g.ctx)
@@ -169,9 +178,19 @@ func (h *head) build(t *tensor) *headGraph {
 		product := ggml.mulMat(g.ctx, view, g.input)
 		product.nb = t.nb // rows of logits lie as far apart as the vocabulary is long
 		ggml.expand(g.graph, product)
-		g.slices = append(g.slices, product)
+		g.parts = append(g.parts, product)
 	}
 	return g
+}
+
+// part is from which row of the weight on the i-th part goes, and how many it has.
+func (h *head) part(i int) (from, rows int64) {
+	begin := int64(i/sliceParts) * h.rows
+	end := min(begin+h.rows, h.weight.ne[1])
+	if i%sliceParts == 0 {
+		return begin, min(h.half, end-begin)
+	}
+	return begin + h.half, end - begin - h.half
 }
 
 // verify computes the slices beside the head that is there, and compares.
@@ -179,9 +198,12 @@ func (h *head) verify(g *headGraph, t *tensor) (same, stopped bool) {
 	scratch := make([]float32, t.ne[0]*t.ne[1])
 	g.input.data = tensorAt(t.src[1]).data
 	ggml.graphClear(g.graph)
-	for i, s := range g.slices {
-		s.data = uintptr(unsafe.Pointer(&scratch[int64(i)*h.rows]))
-		ggml.graphAdd(g.graph, s)
+	for i, p := range g.parts {
+		if p != nil {
+			from, _ := h.part(i)
+			p.data = uintptr(unsafe.Pointer(&scratch[from]))
+			ggml.graphAdd(g.graph, p)
+		}
 	}
 	status := ggml.graphCompute(h.cpu.handle, g.graph)
 	mine := unsafe.Slice((*byte)(unsafe.Pointer(&scratch[0])), 4*len(scratch))

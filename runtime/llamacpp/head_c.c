@@ -38,7 +38,7 @@ bool lull_head_norm(lull_hook *h, lull_tensor *norm) {
 // fits tells whether t is the product that the slices were made for. It differs
 // from any one of them in the number of columns alone.
 static bool fits(const lull_hook *h, const lull_tensor *t, const lull_head_graph *g) {
-    const lull_tensor *s = g->slices[0];
+    const lull_tensor *s = g->parts[0];
     return t->src[0] == h->head.weight && t->ne[0] == h->head.weight->ne[1] &&
            memcmp(&t->ne[1], &s->ne[1], 3 * sizeof t->ne[0]) == 0 && memcmp(t->nb, s->nb, sizeof t->nb) == 0 &&
            t->type == s->type;
@@ -48,7 +48,10 @@ static bool fits(const lull_hook *h, const lull_tensor *t, const lull_head_graph
 static bool run(lull_hook *h, lull_head_graph *g, lull_tensor *norm, lull_tensor *t) {
     lull_head *d = &h->head;
     g->input->data = norm->data;
-    for (int32_t i = 0; i < d->count; i++) g->slices[i]->data = (float *)t->data + i * d->rows;
+    for (int32_t i = 0; i < d->count * LULL_PARTS; i++) {
+        int64_t row = i / LULL_PARTS * d->rows + i % LULL_PARTS * d->half;
+        if (g->parts[i] != NULL) g->parts[i]->data = (float *)t->data + row;
+    }
     bool counted = !lull_hook_unasked(h) || h->done >= 0;
     if (counted && h->done < h->n_layers - 1) lull_hook_finish(h, h->n_layers - 1);
     int32_t status = 0, last = d->count - 1;
@@ -59,7 +62,9 @@ static bool run(lull_hook *h, lull_head_graph *g, lull_tensor *norm, lull_tensor
             last = h->halt - h->n_layers;
         }
         d->clear(g->graph);
-        for (int32_t i = h->slice; i <= last; i++) d->add(g->graph, g->slices[i]);
+        for (int32_t i = h->slice * LULL_PARTS; i < (last + 1) * LULL_PARTS; i++) {
+            if (g->parts[i] != NULL) d->add(g->graph, g->parts[i]);
+        }
         status = d->compute(d->backend, g->graph);
         if (status != 0) break;
         if (counted) lull_hook_finish_slices(h, last - h->slice + 1);

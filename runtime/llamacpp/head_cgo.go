@@ -19,8 +19,8 @@ static void set_graph(lull_head *h, int width, uintptr_t graph, uintptr_t input)
     h->widths[width].input = (lull_tensor *)input;
 }
 
-static void set_slice(lull_head *h, int width, int i, uintptr_t product) {
-    h->widths[width].slices[i] = (lull_tensor *)product;
+static void set_part(lull_head *h, int width, int i, uintptr_t product) {
+    h->widths[width].parts[i] = (lull_tensor *)product;
 }
 
 static uintptr_t whole_head(lull_hook *h) { return (uintptr_t)h->whole; }
@@ -43,7 +43,7 @@ func (h *hook) setHead(d *head) {
 	c := &h.c.head
 	C.set_functions(c, C.uintptr_t(ggml.clear), C.uintptr_t(ggml.add), C.uintptr_t(ggml.comp),
 		C.uintptr_t(d.cpu.handle), C.uintptr_t(d.weight.address()))
-	c.count, c.rows = C.int32_t(d.count), C.int64_t(d.rows)
+	c.count, c.rows, c.half = C.int32_t(d.count), C.int64_t(d.rows), C.int64_t(d.half)
 	table := unsafe.Slice(h.table, widthRows*maxThreads*(h.layers+1))
 	for i := h.layers; i < len(table); i += h.layers + 1 {
 		table[i] /= C.int64_t(d.count)
@@ -51,8 +51,10 @@ func (h *hook) setHead(d *head) {
 }
 
 func (h *hook) setHeadGraph(width int, g *headGraph) {
-	for i, s := range g.slices {
-		C.set_slice(&h.c.head, C.int(width), C.int(i), C.uintptr_t(s.address()))
+	for i, p := range g.parts {
+		if p != nil {
+			C.set_part(&h.c.head, C.int(width), C.int(i), C.uintptr_t(p.address()))
+		}
 	}
 	C.set_graph(&h.c.head, C.int(width), C.uintptr_t(g.graph), C.uintptr_t(g.input.address()))
 }

@@ -14,6 +14,7 @@ type headHook struct {
 	op     int32
 	count  int // slices
 	rows   int64
+	half   int64
 	weight *tensor
 	cpu    *cpuBackend
 	graphs [maxHeadWidth + 1]*headGraph
@@ -39,7 +40,7 @@ func (h *hook) setHeadOp(op int32) {
 // setHead tells the hook of the slices. What was learned of a whole head is
 // shared out among them.
 func (h *hook) setHead(d *head) {
-	h.head.cpu, h.head.weight, h.head.count, h.head.rows = d.cpu, d.weight, d.count, d.rows
+	h.head.cpu, h.head.weight, h.head.count, h.head.rows, h.head.half = d.cpu, d.weight, d.count, d.rows, d.half
 	for i := h.layers; i < len(h.table); i += h.layers + 1 {
 		h.table[i] /= int64(d.count)
 	}
@@ -76,7 +77,7 @@ func (h *hook) haltAtNorm(norm *tensor) bool {
 }
 
 func (h *hook) fits(t *tensor, g *headGraph) bool {
-	s, w := g.slices[0], h.head.weight
+	s, w := g.parts[0], h.head.weight
 	return t.src[0] == w.address() && t.ne[0] == w.ne[1] && [3]int64(t.ne[1:]) == [3]int64(s.ne[1:]) &&
 		t.nb == s.nb && t.kind == s.kind
 }
@@ -84,8 +85,10 @@ func (h *hook) fits(t *tensor, g *headGraph) bool {
 func (h *hook) runSlices(g *headGraph, norm, t *tensor) bool {
 	d := &h.head
 	g.input.data = norm.data
-	for i, s := range g.slices {
-		s.data = t.data + uintptr(int64(i)*d.rows*4)
+	for i, p := range g.parts {
+		if p != nil {
+			p.data = t.data + uintptr(int64(i/sliceParts)*d.rows+int64(i%sliceParts)*d.half)*4
+		}
 	}
 	counted := !h.unasked() || h.done >= 0
 	if counted && h.done < h.layers-1 {
@@ -124,8 +127,10 @@ func (h *hook) runSlices(g *headGraph, norm, t *tensor) bool {
 // compute goes around purego's typed functions, which allocate.
 func (h *hook) compute(g *headGraph, first, last int) int32 {
 	purego.SyscallN(ggml.clear, g.graph)
-	for _, s := range g.slices[first : last+1] {
-		purego.SyscallN(ggml.add, g.graph, s.address())
+	for _, p := range g.parts[first*sliceParts : (last+1)*sliceParts] {
+		if p != nil {
+			purego.SyscallN(ggml.add, g.graph, p.address())
+		}
 	}
 	status, _, _ := purego.SyscallN(ggml.comp, h.head.cpu.handle, g.graph)
 	return int32(status)

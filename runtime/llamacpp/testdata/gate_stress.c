@@ -10,13 +10,14 @@
 
 #include "gate.h"
 
-enum { LAYERS = 30, NODES_PER_LAYER = 6, DECODES = 300, SLICES = 5, ROWS = 3, VOCABULARY = 14, MUL_MAT = 29 };
+enum { LAYERS = 30, NODES_PER_LAYER = 6, DECODES = 300, SLICES = 5, ROWS = 3, HALF = 2, VOCABULARY = 14,
+       MUL_MAT = 29 };
 
 static lull_gate gate;
 static lull_hook hook;
 static _Atomic int finished;
 
-static lull_tensor tensor, norm, weight, product, input, slices[SLICES];
+static lull_tensor tensor, norm, weight, product, input, parts[SLICES * LULL_PARTS];
 static float logits[VOCABULARY], hidden[1];
 
 static int64_t now_ns(void) {
@@ -60,7 +61,7 @@ static void *stopper(void *unused) {
 }
 
 // A graph of slices: which ones, and what computing them leaves in the logits.
-static struct { int n; lull_tensor *nodes[SLICES]; } graph;
+static struct { int n; lull_tensor *nodes[SLICES * LULL_PARTS]; } graph;
 
 static void graph_clear(void *g) { (void)g, graph.n = 0; }
 
@@ -87,15 +88,20 @@ static void make_head(void) {
     strcpy(norm.name, "result_norm");
     strcpy(product.name, "result_output");
     lull_head *d = &hook.head;
-    *d = (lull_head){.op = MUL_MAT, .count = SLICES, .rows = ROWS, .weight = &weight};
+    *d = (lull_head){.op = MUL_MAT, .count = SLICES, .rows = ROWS, .half = HALF, .weight = &weight};
     d->clear = graph_clear;
     d->add = graph_add;
     d->compute = graph_compute;
     d->widths[1].graph = &graph;
     d->widths[1].input = &input;
     for (int i = 0; i < SLICES; i++) {
-        slices[i] = (lull_tensor){.ne = {i < SLICES - 1 ? ROWS : VOCABULARY - ROWS * (SLICES - 1), 1}};
-        d->widths[1].slices[i] = &slices[i];
+        int rows = i < SLICES - 1 ? ROWS : VOCABULARY - ROWS * (SLICES - 1);
+        int first = rows < HALF ? rows : HALF;
+        lull_tensor **two = &d->widths[1].parts[i * LULL_PARTS];
+        parts[2 * i] = (lull_tensor){.ne = {first, 1}};
+        parts[2 * i + 1] = (lull_tensor){.ne = {rows - first, 1}};
+        two[0] = &parts[2 * i];
+        two[1] = rows > first ? &parts[2 * i + 1] : NULL;
     }
 }
 
