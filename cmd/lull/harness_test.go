@@ -40,6 +40,7 @@ func TestHarnessList(t *testing.T) {
 
 func TestHarnessUsage(t *testing.T) {
 	scenario, bad := writeTemp(t, "brief.yaml", brief), writeTemp(t, "bad.yaml", "name: 5\nnonsense: 1\n")
+	slo := writeTemp(t, "slo.yaml", "nonsense: 1\n") // of several unknown fields any may be named
 	c := newConsole(t)
 	for _, x := range []struct {
 		args []string
@@ -72,7 +73,7 @@ func TestHarnessUsage(t *testing.T) {
 		{[]string{scenario, "--trace", "a.csv", "--scale", "Inf"}, exitUsage, "--scale +Inf"},
 		{[]string{scenario, "--trace", "a.csv", "--scale", "-1"}, exitUsage, "want more than 0"},
 		{[]string{scenario, "--trace", "a.csv", "--workers", "0"}, exitUsage, "--workers 0"},
-		{[]string{scenario, "--slo", bad}, exitFailed, "--slo: " + bad + ":1:1"},
+		{[]string{scenario, "--slo", slo}, exitFailed, "--slo: " + slo + ":1:1"},
 		{[]string{scenario, "--slo", "nowhere.yaml"}, exitFailed, "--slo: open nowhere.yaml"},
 	} {
 		code := c.run(append([]string{"harness", "run"}, x.args...)...)
