@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/harness/page"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -129,7 +130,7 @@ func midmean(xs []float64) float64 {
 
 // modelTable shows what the model did with its time and what memory did to it.
 func (r *Report) modelTable() table.Writer {
-	t := newTable("policy", "prefill", "decode", "draft", "verify", "sleep", "wait", "closed", "accepted", "preempted",
+	t := page.NewTable("policy", "prefill", "decode", "draft", "verify", "sleep", "wait", "closed", "accepted", "preempted",
 		"score p50/p95", "score over time")
 	any := false
 	for _, name := range r.order() {

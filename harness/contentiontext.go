@@ -16,6 +16,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/lull-npc/lull/harness/page"
+
 	// The formats that a plot can be written in.
 	_ "gonum.org/v1/plot/vg/vgimg"
 	_ "gonum.org/v1/plot/vg/vgsvg"
@@ -23,13 +25,13 @@ import (
 
 // WriteText writes the report for people.
 func (r *ContentionReport) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("contention score of the layers against the memory that one thread streams beside them")
-	p.line("%s, %d cores, %s; %s, %s", cmp.Or(r.Host.CPU, "unknown processor"), r.Host.Cores, r.Host.OS,
+	p := page.NewPrinter(w)
+	p.Line("contention score of the layers against the memory that one thread streams beside them")
+	p.Line("%s, %d cores, %s; %s, %s", cmp.Or(r.Host.CPU, "unknown processor"), r.Host.Cores, r.Host.OS,
 		cmp.Or(r.Host.Model, "no model"), cmp.Or(r.Host.Llama, "–"))
-	p.line("%d thread(s) of the model, %.4g s at rates in random order, seed %d", r.Threads, r.Seconds, r.Seed)
-	p.line("")
-	t := newTable("asked GB/s", "streamed GB/s", "slices", "groups of layers", "score", "quartiles")
+	p.Line("%d thread(s) of the model, %.4g s at rates in random order, seed %d", r.Threads, r.Seconds, r.Seed)
+	p.Line("")
+	t := page.NewTable("asked GB/s", "streamed GB/s", "slices", "groups of layers", "score", "quartiles")
 	for _, c := range r.Rates {
 		score, spread := "–", "–"
 		if c.Score != nil {
@@ -40,21 +42,21 @@ func (r *ContentionReport) WriteText(w io.Writer) error {
 			fmt.Sprintf("%.4g", c.Asked), fmt.Sprintf("%.2f", c.Streamed), c.Slices, c.N, score, spread,
 		})
 	}
-	p.table(t)
-	p.line("")
-	p.line("Pearson r over groups of layers: %s", r.Pearson.text())
-	p.line("Pearson r over slices:           %s", r.BySlice.text())
-	p.line("Groups of one slice are alike, so the first interval is too narrow; slices are nearly independent.")
+	p.Table(t)
+	p.Line("")
+	p.Line("Pearson r over groups of layers: %s", r.Pearson.text())
+	p.Line("Pearson r over slices:           %s", r.BySlice.text())
+	p.Line("Groups of one slice are alike, so the first interval is too narrow; slices are nearly independent.")
 	for _, l := range r.scatter() {
-		p.line("%s", l)
+		p.Line("%s", l)
 	}
 	for _, n := range r.Notes {
-		p.line("note: %s", n)
+		p.Line("note: %s", n)
 	}
 	if r.Interrupted {
-		p.line("note: interrupted: only complete slices are counted")
+		p.Line("note: interrupted: only complete slices are counted")
 	}
-	return p.err
+	return p.Err()
 }
 
 func (c Correlation) text() string {

@@ -6,6 +6,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/harness/page"
 )
 
 // MemoryRun holds the numbers of what characters remembered in a run.
@@ -70,7 +71,7 @@ func (r *Run) measureMemories(rec *recording) {
 
 // memoryTable shows what was remembered, where somebody remembers; nil: nobody.
 func (r *Report) memoryTable() table.Writer {
-	t := newTable("policy", "remembered", "durable", "with vectors", "stopped", "embed ms", "recall p50/p99 ms",
+	t := page.NewTable("policy", "remembered", "durable", "with vectors", "stopped", "embed ms", "recall p50/p99 ms",
 		"by vectors", "found", "remember p99 µs")
 	rows := 0
 	for _, name := range r.order() {

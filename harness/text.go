@@ -12,77 +12,50 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/harness/page"
 )
 
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("%s: %s", r.Scenario, r.Description)
-	p.line("%s", r.setting())
-	p.line("")
-	p.table(r.policyTable())
+	p := page.NewPrinter(w)
+	p.Line("%s: %s", r.Scenario, r.Description)
+	p.Line("%s", r.setting())
+	p.Line("")
+	p.Table(r.policyTable())
 	if list := r.phaseTable(); list != nil {
-		p.line("")
-		p.table(list)
+		p.Line("")
+		p.Table(list)
 	}
 	if list := r.modelTable(); list != nil {
-		p.line("")
-		p.table(list)
+		p.Line("")
+		p.Table(list)
 	}
 	if list := r.memoryTable(); list != nil {
-		p.line("")
-		p.table(list)
+		p.Line("")
+		p.Table(list)
 	}
-	p.line("")
-	p.line("%s", r.limit())
+	p.Line("")
+	p.Line("%s", r.limit())
 	for _, l := range r.scatter() {
-		p.line("%s", l)
+		p.Line("%s", l)
 	}
 	for _, l := range r.idleLines() {
-		p.line("%s", l)
+		p.Line("%s", l)
 	}
 	r.memory(p)
 	if len(r.Objectives) > 0 {
-		p.line("")
+		p.Line("")
 	}
 	for _, v := range r.Objectives {
-		p.line("%s", v.text())
+		p.Line("%s", v.text())
 	}
 	for _, n := range r.Notes {
-		p.line("note: %s", n)
+		p.Line("note: %s", n)
 	}
 	if r.Interrupted {
-		p.line("note: interrupted: only complete runs are in the table")
+		p.Line("note: interrupted: only complete runs are in the table")
 	}
-	return p.err
-}
-
-// printer keeps the first error of a writer.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
-
-func (p *printer) table(t table.Writer) {
-	for l := range strings.Lines(t.Render()) {
-		p.line("%s", strings.TrimRight(l, " \n"))
-	}
-}
-
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Format.Header = 0
-	style.Options = table.OptionsNoBordersAndSeparators
-	t.SetStyle(style)
-	t.AppendHeader(table.Row(header))
-	return t
+	return p.Err()
 }
 
 func (r *Report) setting() string {
@@ -114,7 +87,7 @@ func (r *Report) order() []string {
 }
 
 func (r *Report) policyTable() table.Writer {
-	t := newTable("policy", "late frames", "- native", "hitch ms/s", "frame p50/p99 ms", "overrun p99 ms", "tokens/s",
+	t := page.NewTable("policy", "late frames", "- native", "hitch ms/s", "frame p50/p99 ms", "overrun p99 ms", "tokens/s",
 		"of limit", "TTFT ms", "our µs p99")
 	used := map[string]bool{}
 	for _, name := range r.order() {
@@ -190,7 +163,7 @@ func (r *Report) phaseTable() table.Writer {
 	slices.SortFunc(phases, func(a, b string) int {
 		return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
 	})
-	t := newTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s", "embedded", "left to embed")
+	t := page.NewTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s", "embedded", "left to embed")
 	nobody := true
 	for _, name := range r.order() {
 		for _, phase := range phases {
@@ -306,7 +279,7 @@ func (r *Report) scatter() []string {
 func letter(i int) rune { return rune("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i%26]) }
 
 // memory shows what a memory load really streamed.
-func (r *Report) memory(p *printer) {
+func (r *Report) memory(p *page.Printer) {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		if len(run.MemorySteps) == 0 || run.Interrupted {
@@ -316,7 +289,7 @@ func (r *Report) memory(p *printer) {
 		for _, s := range run.MemorySteps {
 			text += fmt.Sprintf("  %.2f of %.2f GB/s: %.2f %% late", s.Streamed, s.Asked, 100*s.JankRate)
 		}
-		p.line("memory, %s %d:%s", run.Policy, run.Repeat, text)
+		p.Line("memory, %s %d:%s", run.Policy, run.Repeat, text)
 	}
 }
 
@@ -362,10 +335,10 @@ func number(x float64) string {
 
 // WriteDefinitions says what each number means.
 func WriteDefinitions(w io.Writer) error {
-	p := &printer{w: w}
+	p := page.NewPrinter(w)
 	for _, d := range Definitions() {
-		p.line("%s [%s] (%s)", d.Name, d.Unit, d.Source)
-		p.line("    %s", d.Text)
+		p.Line("%s [%s] (%s)", d.Name, d.Unit, d.Source)
+		p.Line("    %s", d.Text)
 	}
-	return p.err
+	return p.Err()
 }

@@ -56,14 +56,11 @@ func (a *app) benchEngine(ctx context.Context, cfg bench.Config) error {
 	if cfg.Prefill > 256 || cfg.Tokens > 512 {
 		return usagef("--prefill is at most 256 and --tokens at most 512: one context holds both")
 	}
-	found, err := local.Locate(ctx, a.assetOptions())
-	if err != nil {
+	var err error
+	if cfg.Model, err = a.benchModel(ctx); err != nil {
 		return err
 	}
-	if err := llamacpp.Load(found.Library.Path); err != nil {
-		return advise(err)
-	}
-	cfg.Model, cfg.Admit = found.Model.Path, local.Admit
+	cfg.Admit = local.Admit
 	var bar *progressbar.ProgressBar
 	if a.ui.errTerminal && !a.quiet {
 		bar = progressbar.NewOptions(1, progressbar.OptionSetWriter(a.ui.errOut), progressbar.OptionClearOnFinish(),
@@ -80,6 +77,32 @@ func (a *app) benchEngine(ctx context.Context, cfg bench.Config) error {
 		}
 	}
 	return advise(err)
+}
+
+// count is a flag that says how many, and how many there may be.
+type count struct {
+	flag    string
+	v, most int
+}
+
+// checkCounts refuses the first that can't be.
+func checkCounts(list ...count) error {
+	for _, x := range list {
+		if x.v < 1 || x.v > x.most {
+			return usagef("--%s %d: want 1 … %d", x.flag, x.v, x.most)
+		}
+	}
+	return nil
+}
+
+// benchModel finds, and fetches where it is missing, the model to measure, and
+// loads llama.cpp.
+func (a *app) benchModel(ctx context.Context) (path string, err error) {
+	found, err := local.Locate(ctx, a.assetOptions())
+	if err != nil {
+		return "", err
+	}
+	return found.Model.Path, advise(llamacpp.Load(found.Library.Path))
 }
 
 func (a *app) showBench(r bench.Report) error {

@@ -45,24 +45,16 @@ prints what there is.`,
 }
 
 func (a *app) benchNPC(ctx context.Context, cfg bench.NPCConfig) error {
-	for _, x := range []struct {
-		name    string
-		v, most int
-	}{{"rounds", cfg.Rounds, 10_000}, {"replies", cfg.Replies, 1_000_000}, {"barks", cfg.Barks, 1_000_000},
-		{"threads", cfg.Threads, 256}} {
-		if x.v < 1 || x.v > x.most {
-			return usagef("--%s %d: want 1 … %d", x.name, x.v, x.most)
-		}
-	}
-	cfg.Threads = min(cfg.Threads, llamacpp.DefaultThreads())
-	found, err := local.Locate(ctx, a.assetOptions())
+	err := checkCounts(count{"rounds", cfg.Rounds, 10_000}, count{"replies", cfg.Replies, 1_000_000},
+		count{"barks", cfg.Barks, 1_000_000}, count{"threads", cfg.Threads, 256})
 	if err != nil {
 		return err
 	}
-	if err := llamacpp.Load(found.Library.Path); err != nil {
-		return advise(err)
+	cfg.Threads = min(cfg.Threads, llamacpp.DefaultThreads())
+	if cfg.Model, err = a.benchModel(ctx); err != nil {
+		return err
 	}
-	cfg.Model, cfg.Admit = found.Model.Path, local.Admit
+	cfg.Admit = local.Admit
 	clear := a.showSteps(&cfg.Progress)
 	report, err := bench.NPCs(ctx, cfg)
 	clear()

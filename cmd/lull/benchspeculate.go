@@ -46,24 +46,16 @@ is in its ratio. Keep the machine quiet meanwhile. Ctrl-C prints what there is.`
 }
 
 func (a *app) benchSpeculate(ctx context.Context, cfg bench.SpeculateConfig, draft string) error {
-	for _, x := range []struct {
-		name    string
-		v, most int
-	}{{"rounds", cfg.Rounds, 10_000}, {"tokens", cfg.Tokens, 512}, {"threads", cfg.Threads, 256},
-		{"stops", cfg.Stops, 1_000_000}} {
-		if x.v < 1 || x.v > x.most {
-			return usagef("--%s %d: want 1 … %d", x.name, x.v, x.most)
-		}
-	}
-	cfg.Threads = min(cfg.Threads, llamacpp.DefaultThreads())
-	found, err := local.Locate(ctx, a.assetOptions())
+	err := checkCounts(count{"rounds", cfg.Rounds, 10_000}, count{"tokens", cfg.Tokens, 512},
+		count{"threads", cfg.Threads, 256}, count{"stops", cfg.Stops, 1_000_000})
 	if err != nil {
 		return err
 	}
-	if err := llamacpp.Load(found.Library.Path); err != nil {
-		return advise(err)
+	cfg.Threads = min(cfg.Threads, llamacpp.DefaultThreads())
+	if cfg.Target, err = a.benchModel(ctx); err != nil {
+		return err
 	}
-	cfg.Target, cfg.Admit = found.Model.Path, local.Admit
+	cfg.Admit = local.Admit
 	if draft != "" {
 		o := a.assetOptions()
 		o.Model = draft

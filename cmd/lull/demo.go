@@ -208,14 +208,5 @@ func (a *app) demoHeadless(ctx context.Context, s demo.Setting, f demoFlags, mod
 	if report == nil {
 		return advise(err)
 	}
-	return errors.Join(a.demoWrite(report, f.json), advise(err))
-}
-
-func (a *app) demoWrite(r *harness.Report, file string) error {
-	if file != "" {
-		if err := a.writeJSON(file, r); err != nil || file == toStandardOutput {
-			return err
-		}
-	}
-	return r.WriteText(a.ui.out)
+	return errors.Join(a.writeReport(f.json, report, report.WriteText), advise(err))
 }

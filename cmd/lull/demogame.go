@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -165,15 +166,9 @@ func (a *app) demoScript(ctx context.Context, f demoFlags) error {
 	if report == nil {
 		return advise(err)
 	}
-	return errors.Join(a.demoGameWrite(report, f.json), advise(err))
-}
-
-func (a *app) demoGameWrite(r *headless.Report, file string) error {
-	if file != "" {
-		if err := a.writeJSON(file, r); err != nil || file == toStandardOutput {
-			return err
-		}
+	show := func(io.Writer) error {
+		a.ui.printf("%s", report.Text())
+		return nil
 	}
-	a.ui.printf("%s", r.Text())
-	return nil
+	return errors.Join(a.writeReport(f.json, report, show), advise(err))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -240,6 +241,33 @@ func (a *app) writeJSON(file string, v any) error {
 	return writeReportFile(file, text.Bytes())
 }
 
+// writeReport writes an object to --json's file, if one is given, and shows it to
+// people, unless the object went to standard output.
+func (a *app) writeReport(file string, v any, show func(io.Writer) error) error {
+	if file != "" {
+		if err := a.writeJSON(file, v); err != nil || file == toStandardOutput {
+			return err
+		}
+	}
+	return show(a.ui.out)
+}
+
+// writePlot draws into --plot's file, if one is given.
+func (a *app) writePlot(file string, draw func(file string) ([]byte, error)) error {
+	if file == "" {
+		return nil
+	}
+	picture, err := draw(file)
+	if err != nil {
+		return err
+	}
+	if err := writeReportFile(file, picture); err != nil {
+		return err
+	}
+	a.ui.notef("plot in %s", file)
+	return nil
+}
+
 func (a *app) harnessRun(ctx context.Context, name string, f harnessFlags) error {
 	o, err := f.options(name)
 	if err != nil {
@@ -316,12 +344,7 @@ func (a *app) harnessWrite(r *harness.Report, f harnessFlags, csv []byte) error 
 		}
 		a.ui.notef("frames in %s: lull frames %s --target-hz %.6g", f.csv, f.csv, 1000/r.Setting.PeriodMs)
 	}
-	if f.json != "" {
-		if err := a.writeJSON(f.json, r); err != nil || f.json == toStandardOutput {
-			return err
-		}
-	}
-	return r.WriteText(a.ui.out)
+	return a.writeReport(f.json, r, r.WriteText)
 }
 
 func writeReportFile(name string, text []byte) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -132,23 +133,15 @@ func (a *app) harnessContention(ctx context.Context, f contentionFlags) error {
 
 // contentionWrite shows a report, whole or in part.
 func (a *app) contentionWrite(r *harness.ContentionReport, f contentionFlags) error {
-	if f.plot != "" && r.Samples > 0 {
-		picture, err := r.Plot(f.plot)
-		if err != nil {
-			return err
-		}
-		if err := writeReportFile(f.plot, picture); err != nil {
-			return err
-		}
-		a.ui.notef("plot in %s", f.plot)
-	}
-	if f.json != "" {
-		if err := a.writeJSON(f.json, r); err != nil || f.json == toStandardOutput {
+	if r.Samples > 0 {
+		if err := a.writePlot(f.plot, r.Plot); err != nil {
 			return err
 		}
 	}
-	if r.Samples == 0 {
-		a.ui.notef("%s", fmt.Sprintf("no slice of a second was complete after %.4g s", r.Seconds))
-	}
-	return r.WriteText(a.ui.out)
+	return a.writeReport(f.json, r, func(w io.Writer) error {
+		if r.Samples == 0 {
+			a.ui.notef("no slice of a second was complete after %.4g s", r.Seconds)
+		}
+		return r.WriteText(w)
+	})
 }

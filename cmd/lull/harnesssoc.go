@@ -171,22 +171,10 @@ func (a *app) socRun(cmd *cobra.Command, f socFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.plot != "" {
-		picture, err := r.Plot(f.plot)
-		if err != nil {
-			return err
-		}
-		if err := writeReportFile(f.plot, picture); err != nil {
-			return err
-		}
-		a.ui.notef("plot in %s", f.plot)
+	if err := a.writePlot(f.plot, r.Plot); err != nil {
+		return err
 	}
-	if f.json != "" {
-		if err := a.writeJSON(f.json, r); err != nil || f.json == toStandardOutput {
-			return err
-		}
-	}
-	return r.WriteText(a.ui.out)
+	return a.writeReport(f.json, r, r.WriteText)
 }
 
 func newSoCList(a *app) *cobra.Command {

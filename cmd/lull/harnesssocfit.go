@@ -80,10 +80,5 @@ func (a *app) socFit(ctx context.Context, name string, f socFitFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.json != "" {
-		if err := a.writeJSON(f.json, r); err != nil || f.json == toStandardOutput {
-			return err
-		}
-	}
-	return r.WriteText(a.ui.out)
+	return a.writeReport(f.json, r, r.WriteText)
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/lull-npc/lull/harness/page"
 	"github.com/lull-npc/lull/runtime/assets"
 )
 
@@ -119,20 +119,12 @@ func (u *ui) lost() error {
 }
 
 // table makes a table for standard output; render it with u.render.
-func (u *ui) table(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Format.Header = 0
-	style.Options = table.OptionsNoBordersAndSeparators
-	t.SetStyle(style)
-	t.AppendHeader(table.Row(header))
-	return t
-}
+func (u *ui) table(header ...any) table.Writer { return page.NewTable(header...) }
 
 // render writes a table, without the blanks that pad its last column.
 func (u *ui) render(t table.Writer) {
-	for line := range strings.Lines(t.Render()) {
-		u.printf("%s\n", strings.TrimRight(line, " \n"))
+	if !u.json {
+		page.NewPrinter(u.out).Table(t)
 	}
 }
 

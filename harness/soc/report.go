@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/harness/page"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -213,46 +214,18 @@ func (r *Report) dominated(name string) bool {
 	return false
 }
 
-// printer keeps the first error of a writer.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
-
-func (p *printer) table(t table.Writer) {
-	for l := range strings.Lines(t.Render()) {
-		p.line("%s", strings.TrimRight(l, " \n"))
-	}
-}
-
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Format.Header = 0
-	style.Options = table.OptionsNoBordersAndSeparators
-	t.SetStyle(style)
-	t.AppendHeader(table.Row(header))
-	return t
-}
-
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("%s, simulated: no phone was measured", r.Scenario)
-	p.line("%s; %s", r.Host.CPU, r.Host.Model)
+	p := page.NewPrinter(w)
+	p.Line("%s, simulated: no phone was measured", r.Scenario)
+	p.Line("%s; %s", r.Host.CPU, r.Host.Model)
 	tail := ""
 	if r.without != "" {
 		tail = ", without " + r.without
 	}
-	p.line("%.4g s of frames of %.2f ms, seed %d, preset %s%s", r.length, r.period, r.Seed, r.preset, tail)
-	p.line("")
-	t := newTable("policy", "late %", "hitch ms/s", "tokens/s", "TTFT ms", "reply s", "CPU score", "GPU score", "stall",
+	p.Line("%.4g s of frames of %.2f ms, seed %d, preset %s%s", r.length, r.period, r.Seed, r.preset, tail)
+	p.Line("")
+	t := page.NewTable("policy", "late %", "hitch ms/s", "tokens/s", "TTFT ms", "reply s", "CPU score", "GPU score", "stall",
 		"tokens/J", "°C", "memories")
 	for _, run := range r.Runs {
 		n := 0
@@ -264,29 +237,29 @@ func (r *Report) WriteText(w io.Writer) error {
 			fmt.Sprintf("%.2f", run.CPUScore), fmt.Sprintf("%.2f", run.GPUScore), fmt.Sprintf("%.2f", run.Stall),
 			fmt.Sprintf("%.2f", run.PerJoule), fmt.Sprintf("%.1f", run.Hottest), n})
 	}
-	p.table(t)
+	p.Table(t)
 	if len(r.Runs) > 0 && len(r.Runs[0].Phases) > 1 {
-		p.line("")
-		p.table(r.phases())
+		p.Line("")
+		p.Table(r.phases())
 	}
 	if len(r.Pareto) > 1 {
-		p.line("")
-		p.line("no other has fewer late frames and more tokens/s than: %s", strings.Join(r.Pareto, ", "))
+		p.Line("")
+		p.Line("no other has fewer late frames and more tokens/s than: %s", strings.Join(r.Pareto, ", "))
 	}
 	r.features(p)
 	for _, l := range r.verdicts() {
-		p.line("%s", l)
+		p.Line("%s", l)
 	}
 	for _, n := range r.Notes {
-		p.line("note: %s", n)
+		p.Line("note: %s", n)
 	}
-	return p.err
+	return p.Err()
 }
 
 // features says what each feature of lull that was switched off had earned.
-func (r *Report) features(p *printer) {
+func (r *Report) features(p *page.Printer) {
 	lull, ok := r.Summary[PolicyLull]
-	t := newTable("lull without", "late frames", "tokens/s", "tokens/J", "TTFT ms")
+	t := page.NewTable("lull without", "late frames", "tokens/s", "tokens/J", "TTFT ms")
 	n := 0
 	for _, name := range r.order() {
 		feature, is := strings.CutPrefix(name, PolicyLull+"-no-")
@@ -303,8 +276,8 @@ func (r *Report) features(p *printer) {
 			change(lull.Tokens.Median, x.Tokens.Median), change(lull.Joule.Median, x.Joule.Median), ttft})
 	}
 	if n > 0 {
-		p.line("")
-		p.table(t)
+		p.Line("")
+		p.Table(t)
 	}
 }
 
@@ -372,7 +345,7 @@ func (r *Report) phases() table.Writer {
 	for _, n := range names {
 		header = append(header, n)
 	}
-	t := newTable(header...)
+	t := page.NewTable(header...)
 	for _, run := range r.Runs {
 		if run.Repeat > 1 {
 			continue

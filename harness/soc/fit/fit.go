@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/optimize"
+
+	"github.com/lull-npc/lull/harness/page"
 )
 
 // Options say how to fit. The zero value scores the shipped parameters and fits
@@ -501,10 +503,10 @@ func mean(xs []float64) float64 {
 
 // WriteText writes the report for people.
 func (r *Report) WriteText(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("the simulated chip against published figures; simulated: no phone was measured")
-	p.line("")
-	t := newTable("row", "published", "simulated", "error %", "left out %", "experiment")
+	p := page.NewPrinter(w)
+	p.Line("the simulated chip against published figures; simulated: no phone was measured")
+	p.Line("")
+	t := page.NewTable("row", "published", "simulated", "error %", "left out %", "experiment")
 	for _, s := range r.Rows {
 		published := fmt.Sprintf("%.4g", s.Low)
 		if s.High != s.Low {
@@ -517,12 +519,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		t.AppendRow([]any{s.Name, published + " " + s.Unit, fmt.Sprintf("%.4g", s.Simulated),
 			fmt.Sprintf("%.1f", 100*s.Error), left, s.How})
 	}
-	p.table(t)
-	p.line("")
-	p.line("%d rows: median relative error %.1f %% (shipped parameters %.1f %%), mean %.1f %%", len(r.Rows),
+	p.Table(t)
+	p.Line("")
+	p.Line("%d rows: median relative error %.1f %% (shipped parameters %.1f %%), mean %.1f %%", len(r.Rows),
 		100*r.Median, 100*r.Before, 100*r.Mean)
 	if r.LeftOut != nil {
-		p.line("left out, in %d folds from starts up to %.0f %% away: median %.1f %%", r.Folds, 100*farStart,
+		p.Line("left out, in %d folds from starts up to %.0f %% away: median %.1f %%", r.Folds, 100*farStart,
 			100**r.LeftOut)
 	}
 	for _, o := range r.Orders {
@@ -530,10 +532,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		if !o.OK {
 			mark = "BROKEN"
 		}
-		p.line("%s: %s (%s)", o.Name, mark, o.How)
+		p.Line("%s: %s (%s)", o.Name, mark, o.How)
 	}
-	p.line("")
-	t = newTable("fitted parameter", "shipped", "fitted", "bounds", "a tenth more: mean error %", "moves most")
+	p.Line("")
+	t = page.NewTable("fitted parameter", "shipped", "fitted", "bounds", "a tenth more: mean error %", "moves most")
 	for _, x := range r.Parameters {
 		effect, most := "–", "–"
 		if x.Effect != nil {
@@ -542,12 +544,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		t.AppendRow([]any{x.Name, fmt.Sprintf("%.4g", x.Shipped), fmt.Sprintf("%.4g", x.Fitted),
 			fmt.Sprintf("%.4g … %.4g", x.Low, x.High), effect, most})
 	}
-	p.table(t)
-	p.line("")
-	t = newTable("not scored", "why")
+	p.Table(t)
+	p.Line("")
+	t = page.NewTable("not scored", "why")
 	for _, s := range r.Skipped {
 		t.AppendRow([]any{s.Name, s.Why})
 	}
-	p.table(t)
-	return p.err
+	p.Table(t)
+	return p.Err()
 }
