@@ -130,8 +130,8 @@ func midmean(xs []float64) float64 {
 
 // modelTable shows what the model did with its time and what memory did to it.
 func (r *Report) modelTable() table.Writer {
-	t := page.NewTable("policy", "prefill", "decode", "draft", "verify", "sleep", "wait", "closed", "accepted", "preempted",
-		"score p50/p95", "score over time")
+	t := page.NewTable("policy", "prefill", "decode", "draft", "verify", "sleep", "wait", "closed", "accepted",
+		"preempted", "score p50/p95", "score over time")
 	any := false
 	for _, name := range r.order() {
 		runs := r.complete(name)

@@ -31,7 +31,8 @@ func made() *Report {
 			r.TTFT, r.GameThread = Pair{f(300 + rate), f(500)}, Pair{f(3), f(8 + rate/10)}
 		}
 		if policy == PolicyLull {
-			r.Shares = Shares{Draft: 0.08, Verify: 0.22, Sleep: 0.03, WindowWait: 0.4, Prefill: 0.02, Decode: 0.1}
+			r.Shares = metrics.Shares{Draft: 0.08, Verify: 0.22, Sleep: 0.03, WindowWait: 0.4, Prefill: 0.02,
+				Decode: 0.1}
 			r.Acceptance = map[string]float64{"reply": 0.62, "draft": 0.41}
 			r.Preemptions = Preemptions{Decided: 2, Share: 0.15}
 			r.Embeddings = map[string]int{"combat": 0, "loading": 3 * repeat}

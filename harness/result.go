@@ -22,19 +22,6 @@ type Scores struct {
 	P95 *float64 `json:"p95"`
 }
 
-// Shares says where the time of a run went, as fractions of it. The engine is
-// computing (prefill, decode, verify, draft), waiting (sleep, window_wait,
-// closed) or without work (the rest).
-type Shares struct {
-	Draft      float64 `json:"draft"`
-	Verify     float64 `json:"verify"`
-	Sleep      float64 `json:"sleep"`
-	WindowWait float64 `json:"window_wait"`
-	Closed     float64 `json:"closed"`
-	Prefill    float64 `json:"prefill"`
-	Decode     float64 `json:"decode"`
-}
-
 // PhaseRun holds the numbers of one phase of a run.
 type PhaseRun struct {
 	metrics.Phase
@@ -65,7 +52,7 @@ type Run struct {
 	GameThreadCPU   Pair                `json:"game_thread_cpu_us"`
 	Embeddings      map[string]int      `json:"embeddings"` // by phase
 	Memory          *MemoryRun          `json:"memory"`     // null: nobody remembers
-	Shares          Shares              `json:"shares"`
+	Shares          metrics.Shares      `json:"shares"`
 	Acceptance      map[string]float64  `json:"acceptance"` // of drafted tokens, by source
 	Contention      Scores              `json:"contention"`
 	Reasons         map[string]float64  `json:"reasons"` // share of frames
@@ -250,7 +237,7 @@ func (r *Run) measureModel(rec *recording, c contextOf) {
 		r.TokensPerSecond = float64(r.Tokens) / r.Seconds
 	}
 	if wall := float64(rec.end - rec.begin); wall > 0 {
-		r.Shares = Shares{
+		r.Shares = metrics.Shares{
 			Draft: float64(s.run[llm.Draft]) / wall, Verify: float64(s.run[llm.Verify]) / wall,
 			Prefill: float64(s.run[llm.Prefill]) / wall, Decode: float64(s.run[llm.Decode]) / wall,
 			Sleep:      float64(s.wait[scheduler.GatePaced]) / wall,

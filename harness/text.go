@@ -87,8 +87,8 @@ func (r *Report) order() []string {
 }
 
 func (r *Report) policyTable() table.Writer {
-	t := page.NewTable("policy", "late frames", "- native", "hitch ms/s", "frame p50/p99 ms", "overrun p99 ms", "tokens/s",
-		"of limit", "TTFT ms", "our µs p99")
+	t := page.NewTable("policy", "late frames", "- native", "hitch ms/s", "frame p50/p99 ms", "overrun p99 ms",
+		"tokens/s", "of limit", "TTFT ms", "our µs p99")
 	used := map[string]bool{}
 	for _, name := range r.order() {
 		s := r.Summary[name]
@@ -163,7 +163,8 @@ func (r *Report) phaseTable() table.Writer {
 	slices.SortFunc(phases, func(a, b string) int {
 		return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
 	})
-	t := page.NewTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s", "embedded", "left to embed")
+	t := page.NewTable("policy", "phase", "frames", "late frames", "hitch ms/s", "tokens/s", "embedded",
+		"left to embed")
 	nobody := true
 	for _, name := range r.order() {
 		for _, phase := range phases {

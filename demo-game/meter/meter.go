@@ -236,7 +236,7 @@ func (m *Meter) Run(policy string, repeat int, replies, failed int, ttftMs []flo
 	}
 	if wall := float64(m.end - m.begin); wall > 0 {
 		share := func(d time.Duration) float64 { return float64(d) / wall }
-		r.Shares = harness.Shares{Draft: share(m.run[llm.Draft]), Verify: share(m.run[llm.Verify]),
+		r.Shares = metrics.Shares{Draft: share(m.run[llm.Draft]), Verify: share(m.run[llm.Verify]),
 			Prefill: share(m.run[llm.Prefill]), Decode: share(m.run[llm.Decode]),
 			Sleep: share(m.waits[0]), WindowWait: share(m.waits[1]), Closed: share(m.waits[2])}
 	}

@@ -225,3 +225,16 @@ func ratio(n, of int64) float64 {
 	}
 	return float64(n) / float64(of)
 }
+
+// Shares says where the time of a run went, as fractions of it. The engine is
+// computing (prefill, decode, verify, draft), waiting (sleep, window_wait,
+// closed) or without work (the rest).
+type Shares struct {
+	Draft      float64 `json:"draft"`
+	Verify     float64 `json:"verify"`
+	Sleep      float64 `json:"sleep"`
+	WindowWait float64 `json:"window_wait"`
+	Closed     float64 `json:"closed"`
+	Prefill    float64 `json:"prefill"`
+	Decode     float64 `json:"decode"`
+}

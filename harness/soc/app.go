@@ -111,22 +111,10 @@ func parsePhase(name string) (scheduler.Phase, error) {
 }
 
 // LoadApp reads a shipped app.
-func LoadApp(name string) (*App, error) {
-	var a App
-	if err := load("apps", name, &a); err != nil {
-		return nil, err
-	}
-	return &a, a.Validate()
-}
+func LoadApp(name string) (*App, error) { return loadValid[App]("apps", name) }
 
 // ParseApp reads an app from a file's text.
-func ParseApp(file string, text []byte) (*App, error) {
-	var a App
-	if err := parse(file, text, &a); err != nil {
-		return nil, err
-	}
-	return &a, a.Validate()
-}
+func ParseApp(file string, text []byte) (*App, error) { return parseValid[App](file, text) }
 
 // Task is a kind of text: how much it repeats, and how well a draft model guesses
 // it.

@@ -130,22 +130,10 @@ func (c *Chip) Validate() error {
 }
 
 // LoadChip reads a shipped chip.
-func LoadChip(name string) (*Chip, error) {
-	var c Chip
-	if err := load("chips", name, &c); err != nil {
-		return nil, err
-	}
-	return &c, c.Validate()
-}
+func LoadChip(name string) (*Chip, error) { return loadValid[Chip]("chips", name) }
 
 // ParseChip reads a chip from a file's text.
-func ParseChip(file string, text []byte) (*Chip, error) {
-	var c Chip
-	if err := parse(file, text, &c); err != nil {
-		return nil, err
-	}
-	return &c, c.Validate()
-}
+func ParseChip(file string, text []byte) (*Chip, error) { return parseValid[Chip](file, text) }
 
 // Network holds the size of a language model.
 type Network struct {
@@ -179,13 +167,7 @@ func (n *Network) Validate() error {
 }
 
 // LoadNetwork reads a shipped model's size.
-func LoadNetwork(name string) (*Network, error) {
-	var n Network
-	if err := load("models", name, &n); err != nil {
-		return nil, err
-	}
-	return &n, n.Validate()
-}
+func LoadNetwork(name string) (*Network, error) { return loadValid[Network]("models", name) }
 
 // BatchTime is what a batch of width tokens takes undisturbed at a place ("npu",
 // "cpu" or "little") of the chip, in ns, and how many bytes it reads.

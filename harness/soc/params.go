@@ -66,6 +66,29 @@ func check(fields []Field) error {
 	return errors.Join(all...)
 }
 
+// validated is what is read from a file and can be wrong.
+type validated[T any] interface {
+	*T
+	Validate() error
+}
+
+// loadValid reads a shipped file of a kind; parseValid reads a file's text.
+func loadValid[T any, P validated[T]](kind, name string) (*T, error) {
+	var x T
+	if err := load(kind, name, &x); err != nil {
+		return nil, err
+	}
+	return &x, P(&x).Validate()
+}
+
+func parseValid[T any, P validated[T]](file string, text []byte) (*T, error) {
+	var x T
+	if err := parse(file, text, &x); err != nil {
+		return nil, err
+	}
+	return &x, P(&x).Validate()
+}
+
 // Names lists the shipped files of a kind: chips, apps, models or tasks.
 func Names(kind string) []string {
 	entries, err := shipped.ReadDir(kind)

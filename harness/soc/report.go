@@ -225,8 +225,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	p.Line("%.4g s of frames of %.2f ms, seed %d, preset %s%s", r.length, r.period, r.Seed, r.preset, tail)
 	p.Line("")
-	t := page.NewTable("policy", "late %", "hitch ms/s", "tokens/s", "TTFT ms", "reply s", "CPU score", "GPU score", "stall",
-		"tokens/J", "°C", "memories")
+	t := page.NewTable("policy", "late %", "hitch ms/s", "tokens/s", "TTFT ms", "reply s", "CPU score", "GPU score",
+		"stall", "tokens/J", "°C", "memories")
 	for _, run := range r.Runs {
 		n := 0
 		for _, k := range run.Embeddings {

@@ -224,17 +224,6 @@ type Pair struct {
 	P99 *float64 `json:"p99,omitempty"`
 }
 
-// Shares says where the time of a run went, as fractions of it.
-type Shares struct {
-	Draft      float64 `json:"draft"`
-	Verify     float64 `json:"verify"`
-	Sleep      float64 `json:"sleep"`
-	WindowWait float64 `json:"window_wait"`
-	Closed     float64 `json:"closed"`
-	Prefill    float64 `json:"prefill"`
-	Decode     float64 `json:"decode"`
-}
-
 // Phase holds the numbers of one phase of a run.
 type Phase struct {
 	Frames          int64   `json:"frames"`
@@ -270,7 +259,7 @@ type Run struct {
 
 	Embeddings map[string]int     `json:"embeddings"`
 	Pending    int                `json:"embeddings_pending"`
-	Shares     Shares             `json:"shares"`
+	Shares     metrics.Shares     `json:"shares"`
 	Acceptance map[string]float64 `json:"acceptance"`
 	Accepted   float64            `json:"acceptance_all"` // of all candidates
 	Contention Pair               `json:"contention"`
@@ -390,7 +379,7 @@ func (s *session) modelResult(o *Options, r *Run) {
 		total += n
 	}
 	r.PerJoule = ratio(float64(total), w.modelJoules)
-	r.Shares = Shares{
+	r.Shares = metrics.Shares{
 		Draft: ratio(rec.ran[llm.Draft], wall), Verify: ratio(rec.ran[llm.Verify], wall),
 		Prefill: ratio(rec.ran[llm.Prefill], wall), Decode: ratio(rec.ran[llm.Decode], wall),
 		Sleep: ratio(rec.waited[llm.GatePaced], wall), WindowWait: ratio(rec.waited[llm.GateWindow], wall),

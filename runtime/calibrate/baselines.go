@@ -9,6 +9,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -51,6 +52,18 @@ type storedRow struct {
 	Halt     int64
 	Past     int
 	PerToken int64
+}
+
+// AddSamples gives a sensor the layer times of a batch that ended at an instant,
+// after past tokens; calm says that nothing else wanted memory then.
+func AddSamples(s *scheduler.Sensor, w *llm.Work, past int, draft bool, at scheduler.Instant, calm bool) {
+	for i := range w.Samples {
+		l := &w.Samples[i]
+		s.Add(scheduler.LayerSample{
+			Draft: draft, First: int(l.First), Last: int(l.Last), Width: int(l.Width), Threads: int(l.Threads),
+			Past: past, Duration: l.Duration, Switched: l.Switched,
+		}, at, calm)
+	}
 }
 
 // hash is what is stored of a key, so that a profile tells nothing of paths.

@@ -207,11 +207,7 @@ func (r *run) layers(ctx context.Context, d *Device, threads int) error {
 			if err != nil {
 				return err
 			}
-			for _, l := range w.Samples {
-				sensor.Add(scheduler.LayerSample{First: int(l.First), Last: int(l.Last), Width: int(l.Width),
-					Threads: int(l.Threads), Past: past, Duration: l.Duration, Switched: l.Switched},
-					scheduler.Instant(r.cfg.Now()), true)
-			}
+			AddSamples(sensor, &w, past, false, scheduler.Instant(r.cfg.Now()), true)
 		}
 	}
 	rows := sensor.Baselines().Rows

@@ -36,10 +36,9 @@ func newGate(clock llm.Clock, admit llm.AdmitFunc) (*gate, error) {
 
 // Publish implements llm.Gate.
 func (g *gate) Publish(w llm.Window) {
-	shut := w.Mode == llm.GateClosed || w.Mode == llm.GateWindow && w.Close < w.Open
 	for _, h := range *g.hooks.Load() {
 		h.soft.Publish(w)
-		if shut && h.guessing.Load() { // as lull_hook_abort
+		if w.Shut() && h.guessing.Load() { // as lull_hook_abort
 			atomic.StoreUint32(&abortWords[h.slot], 1)
 		}
 	}

@@ -26,7 +26,7 @@ func (g *gate) publish(w llm.Window) {
 		spill = 1
 	}
 	shut := int32(0)
-	if w.Mode == llm.GateClosed || w.Mode == llm.GateWindow && w.Close < w.Open {
+	if w.Shut() {
 		shut = 1
 	}
 	seq := word[atomic.Uint32](unsafe.Pointer(&c.seq))

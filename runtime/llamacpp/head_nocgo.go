@@ -12,9 +12,8 @@ import (
 // headHook is the hook's side of the head. See head_c.c, whose logic it repeats.
 type headHook struct {
 	op     int32
-	count  int // slices
-	rows   int64
-	half   int64
+	count  int   // slices
+	plan   *head // says where the parts of slices lie
 	weight *tensor
 	cpu    *cpuBackend
 	graphs [maxHeadWidth + 1]*headGraph
@@ -40,7 +39,7 @@ func (h *hook) setHeadOp(op int32) {
 // setHead tells the hook of the slices. What was learned of a whole head is
 // shared out among them.
 func (h *hook) setHead(d *head) {
-	h.head.cpu, h.head.weight, h.head.count, h.head.rows, h.head.half = d.cpu, d.weight, d.count, d.rows, d.half
+	h.head.cpu, h.head.weight, h.head.count, h.head.plan = d.cpu, d.weight, d.count, d
 	for i := h.layers; i < len(h.table); i += h.layers + 1 {
 		h.table[i] /= int64(d.count)
 	}
@@ -87,7 +86,8 @@ func (h *hook) runSlices(g *headGraph, norm, t *tensor) bool {
 	g.input.data = norm.data
 	for i, p := range g.parts {
 		if p != nil {
-			p.data = t.data + uintptr(int64(i/sliceParts)*d.rows+int64(i%sliceParts)*d.half)*4
+			from, _ := d.plan.part(i)
+			p.data = t.data + uintptr(from)*4
 		}
 	}
 	counted := !h.unasked() || h.done >= 0

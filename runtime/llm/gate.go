@@ -17,12 +17,16 @@ func (m GateMode) String() string { return [...]string{"free", "paced", "window"
 // Window is what the game thread publishes to a Gate.
 type Window struct {
 	Mode          GateMode
-	Open, Close   int64         // GateWindow: monotonic ns between which layers may run; Close ≤ Open is shut
+	Open, Close   int64         // GateWindow: monotonic ns between which layers may run; Close < Open is shut
 	Pause         time.Duration // GatePaced: rest after each group
 	Spill         bool          // GateWindow: a group too long for any window may begin at this one's start
 	Expires       int64         // monotonic ns from which the gate counts as free; 0 is never
 	LayersPerStop int           // layers between two looks at the gate; 0 or more than the model has: all of them
 }
+
+// Shut reports whether nothing may begin before the next window, or before this
+// one expires.
+func (w Window) Shut() bool { return w.Mode == GateClosed || w.Mode == GateWindow && w.Close < w.Open }
 
 // Spilled is next as the rule should take it. A group that can't be divided (the
 // output head takes 2 ms and more) would never fit into a window that is shorter.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -73,34 +72,21 @@ func (cfg *Config) note(format string, args ...any) {
 	}
 }
 
-// measure runs on a thread like the worker's, since the threads of the model's
-// pool take the class of the one that decodes first.
+// measure runs on a thread like the worker's.
 func (cfg *Config) measure(ctx context.Context, target, draft llm.Model, threads []int) (speculative.Costs, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, measureLimit,
 		fmt.Errorf("%w: it took longer than %v", speculative.ErrBusy, measureLimit))
 	defer cancel()
 	cfg.tell("speculation", 0)
-	type result struct {
-		costs speculative.Costs
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: its priority was changed
-		if lower := cfg.onThread(); lower != nil {
-			if err := lower(); err != nil {
-				done <- result{err: err}
-				return
-			}
-		}
-		costs, err := speculative.Measure(ctx, target, speculative.MeasureConfig{
+	var costs speculative.Costs
+	err := <-cfg.likeWorker(func() (err error) {
+		costs, err = speculative.Measure(ctx, target, speculative.MeasureConfig{
 			Threads: threads, Draft: draft, Budget: measureBudget,
 			Progress: func(done, of int) { cfg.tell("speculation", float64(done)/float64(of)) },
 		})
-		done <- result{costs, err}
-	}()
-	r := <-done
-	return r.costs, r.err
+		return err
+	})
+	return costs, err
 }
 
 // measuredThreads are the numbers of threads to measure with: those between

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/lull-npc/lull/runtime/assets"
@@ -184,6 +185,23 @@ func (cfg *Config) onThread() func() error {
 		return llamacpp.LowerThread
 	}
 	return nil
+}
+
+// likeWorker runs do on a thread like the worker's, since the threads of a model's
+// pool take the class of the one that decodes first. It delivers do's error.
+func (cfg *Config) likeWorker(do func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: its priority was changed
+		if lower := cfg.onThread(); lower != nil {
+			if err := lower(); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- do()
+	}()
+	return done
 }
 
 // start makes engine, controller and worker around a loaded model.

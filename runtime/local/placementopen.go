@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"time"
 
@@ -90,23 +89,12 @@ func (e DeviceEvent) String() string {
 	return fmt.Sprintf("device %s failed, %s: %v", e.Device, to, e.Err)
 }
 
-// warm computes a prompt and a token on a thread like the worker's, since the
-// threads of the model's pool take the class of the one that decodes first. On a
-// machine that leaves such threads nothing it gives up in time.
+// warm computes a prompt and a token on a thread like the worker's. On a machine
+// that leaves such threads nothing it gives up in time.
 func (cfg *Config) warm(ctx context.Context, m llm.Model) error {
 	ctx, cancel := context.WithTimeout(ctx, warmLimit)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: its priority was changed
-		if lower := cfg.onThread(); lower != nil {
-			if err := lower(); err != nil {
-				done <- err
-				return
-			}
-		}
-		done <- warm(m)
-	}()
+	done := cfg.likeWorker(func() error { return warm(m) })
 	var err error
 	select {
 	case err = <-done:

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -157,44 +156,25 @@ func (x *sensing) score(w *llm.Work) scheduler.Score {
 	case llm.Decode, llm.Verify, llm.Draft:
 		frame := x.frame.Load()
 		calm := x.calm.Load() || frame == 0 || w.Start-frame > int64(quietGame)
-		addSamples(x.sensor, w, w.Past, w.Stage == llm.Draft, calm)
+		calibrate.AddSamples(x.sensor, w, w.Past, w.Stage == llm.Draft, scheduler.Instant(w.End), calm)
 	default:
 		return scheduler.Score{}
 	}
 	return x.sensor.Score(scheduler.Instant(w.End))
 }
 
-func addSamples(s *scheduler.Sensor, w *llm.Work, past int, draft, calm bool) {
-	for i := range w.Samples {
-		l := &w.Samples[i]
-		s.Add(scheduler.LayerSample{
-			Draft: draft, First: int(l.First), Last: int(l.Last), Width: int(l.Width), Threads: int(l.Threads),
-			Past: past, Duration: l.Duration, Switched: l.Switched,
-		}, scheduler.Instant(w.End), calm)
-	}
-}
-
 // sense times layers one by one, on a thread like the worker's.
 func (cfg *Config) sense(ctx context.Context, s *scheduler.Sensor, target, draft llm.Model, parts []sensed) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, sensingLimit, fmt.Errorf("it took longer than %v", sensingLimit))
 	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: its priority was changed
-		if lower := cfg.onThread(); lower != nil {
-			if err := lower(); err != nil {
-				done <- err
-				return
-			}
-		}
+	return <-cfg.likeWorker(func() error {
 		threads := measuredThreads(cfg.Spec.Threads)
 		err := senseModel(ctx, s, target, false, threads, parts)
 		if draft != nil && err == nil {
 			err = senseModel(ctx, s, draft, true, threads, parts)
 		}
-		done <- err
-	}()
-	return <-done
+		return err
+	})
 }
 
 // senseModel decodes some tokens that stop at every layer, as many that don't,
@@ -224,7 +204,7 @@ func senseModel(ctx context.Context, s *scheduler.Sensor, m llm.Model, draft boo
 		}
 		w, err := m.Decode(&b, llm.Grant{Threads: threads})
 		if err == nil && add {
-			addSamples(s, &w, past, draft, true)
+			calibrate.AddSamples(s, &w, past, draft, scheduler.Instant(w.End), true)
 		}
 		return err
 	}
