@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/lull-npc/lull/runtime/llm"
-	"github.com/lull-npc/lull/scheduler"
 )
 
 // recallLimit is how many memories are asked for a turn; the budget for notes
@@ -81,7 +80,7 @@ func (w *World) begin(t *turn, now int64) {
 	case turnReply, turnCue:
 		in.Notes = a.notes(w.facts, now)
 		j.query = Query{Agent: a.id, Text: t.line, Limit: recallLimit, Now: now,
-			Quick: w.phase == scheduler.PhaseCombat || w.phase == scheduler.PhaseCutscene}
+			Quick: w.phase.Guarded()}
 	case turnResume:
 		if a.broken == nil {
 			w.fail(t, fmt.Errorf("%w: %s forgot what it was saying", ErrAgent, a.id))

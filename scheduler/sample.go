@@ -27,6 +27,10 @@ func (p Phase) free() bool { return p == PhaseMenu || p == PhaseLoading || p == 
 // phase, so that undisturbed times can be measured. Loading streams assets.
 func (p Phase) Calm() bool { return p == PhaseMenu || p == PhaseBackground }
 
+// Guarded reports whether every frame of this phase counts, so that no memory
+// work runs in it.
+func (p Phase) Guarded() bool { return p == PhaseCombat || p == PhaseCutscene }
+
 // ThermalStatus is how hot the device says it is. The order is Android's.
 type ThermalStatus uint8
 

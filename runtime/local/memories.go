@@ -114,7 +114,6 @@ type Memories struct {
 func (r *Runtime) OpenMemories(ctx context.Context, cfg MemoryConfig) (*Memories, error) {
 	m := &Memories{clock: r.Clock, cfg: cfg, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	m.published.Store(math.MinInt64 / 2)
-	m.ctx, m.cancel = context.WithCancelCause(withSlice(context.Background()))
 	open := cfg.OpenEmbedder
 	if open == nil {
 		open = func(ctx context.Context) (rag.Embedder, error) { return r.OpenEmbedder(ctx, cfg.Embedder) }
@@ -134,6 +133,7 @@ func (r *Runtime) OpenMemories(ctx context.Context, cfg MemoryConfig) (*Memories
 	case r.memories.Load() != nil:
 		return nil, errors.Join(errors.New("local: the runtime has its memories already"), m.embedder.close())
 	}
+	m.ctx, m.cancel = context.WithCancelCause(withSlice(context.Background()))
 	go m.run()
 	r.memories.Store(m)
 	return m, nil
@@ -228,7 +228,7 @@ func (m *Memories) setPhase(p scheduler.Phase) {
 		return
 	}
 	m.phase.Store(int32(p))
-	if p == scheduler.PhaseCombat || p == scheduler.PhaseCutscene {
+	if p.Guarded() {
 		m.deny()
 		return
 	}
@@ -254,8 +254,8 @@ func (m *Memories) publish(d *scheduler.Decision, now int64) {
 	grant := int64(d.IndexTime)
 	m.granted.Store(grant)
 	m.free.Store(grant > 0 && d.Reason == scheduler.ReasonPhaseFree)
-	switch fast := m.fast(); {
-	case grant > 0 && !fast:
+	switch guarded := m.guarded(); {
+	case grant > 0 && !guarded:
 		m.denied = 0
 		m.shut.Store(false)
 		if have := m.credit.Load(); have < int64(maxCredit) {
@@ -264,7 +264,7 @@ func (m *Memories) publish(d *scheduler.Decision, now int64) {
 	case m.denied == 0:
 		m.denied = now
 		m.credit.Store(0)
-	case fast || now-m.denied > int64(shutAfter):
+	case guarded || now-m.denied > int64(shutAfter):
 		m.deny()
 	}
 	want := m.want.Load()
@@ -274,10 +274,7 @@ func (m *Memories) publish(d *scheduler.Decision, now int64) {
 	}
 }
 
-func (m *Memories) fast() bool {
-	p := scheduler.Phase(m.phase.Load())
-	return p == scheduler.PhaseCombat || p == scheduler.PhaseCutscene
-}
+func (m *Memories) guarded() bool { return scheduler.Phase(m.phase.Load()).Guarded() }
 
 // run is the worker: it embeds in granted time.
 func (m *Memories) run() {
