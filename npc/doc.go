@@ -90,7 +90,8 @@
 // the next Poll, so within one frame, in every phase: no model is asked. No bark
 // is said again by anybody within WorldConfig.BarkQuiet, so a sheet wants as many
 // for "thinking" as the player may ask questions in that time; without one there
-// is EventThinking alone, as while another of the conversation is speaking. Then
+// is EventThinking alone. While another of the conversation is speaking, that
+// voice covers the wait, and the bark comes when it is over. Then
 // the reply comes: EventText deltas, EventSentence
 // after each whole sentence, EventDone. In a conversation one character speaks
 // at a time.

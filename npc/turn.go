@@ -51,6 +51,8 @@ type turn struct {
 	due    int64 // set by the game; 0: by the rule
 	line   string
 
+	covered string // the situation of the bark that another's voice made needless
+
 	job     *job          // being prepared
 	request llm.RequestID // in the engine
 	ended   bool
@@ -105,8 +107,9 @@ type Line struct {
 
 // Say has the player say something to a character, which all in its
 // conversation hear and it answers. A bark is there at the next Poll, or
-// EventThinking alone where all fitting ones were said lately or another of the
-// conversation is speaking. Who is speaking is interrupted; lines that were not answered
+// EventThinking alone where all fitting ones were said lately. Where another of the
+// conversation is speaking the bark comes when that voice is over, unless the
+// answer does. Who is speaking is interrupted; lines that were not answered
 // yet are answered together. Errors wrap ErrAgent, ErrLine or ErrFull; then
 // nothing was said.
 func (w *World) Say(l Line, now int64) (TurnID, error) {
@@ -143,7 +146,9 @@ func (w *World) Say(l Line, now int64) (TurnID, error) {
 	}
 	t.decide("asked by the player at distance %.0f", a.distance)
 	w.emit(Event{Kind: EventThinking, Agent: a.id, Turn: t.id})
-	if !w.voiceIn(a.scene) { // who is speaking there covers the wait
+	if t.covered = ""; w.voiceIn(a.scene) { // who is speaking there covers the wait
+		t.covered = situation
+	} else {
 		w.bark(a, situation, t.id, now)
 	}
 	return t.id, nil
@@ -328,6 +333,28 @@ func (w *World) over(t *turn) {
 	if t.record != nil && t.kind != turnSummary {
 		t.agent.keep(t.record)
 	}
+	if t.speech != nil {
+		w.uncover(t.agent.scene)
+	}
+}
+
+// uncover has who waits to answer bark after all where the voice that covered
+// the wait is over: one of a conversation, the one asked first.
+func (w *World) uncover(s *scene) {
+	var first *turn
+	for _, list := range [][]*turn{w.waiting, w.active} {
+		for _, t := range list {
+			if t.agent.scene == s && t.covered != "" && (first == nil || t.id < first.id) {
+				first = t
+			}
+		}
+	}
+	if first == nil || w.voiceIn(s) {
+		return
+	}
+	situation := first.covered
+	first.covered = ""
+	w.bark(first.agent, situation, first.id, w.now)
 }
 
 func (w *World) emit(e Event) { w.out = append(w.out, e) }
