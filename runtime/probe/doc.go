@@ -49,7 +49,8 @@
 //
 // A Poller reads on a goroutine of its own: pressure and memory twice a second,
 // heat, energy and clocks each second, the battery every five. The game thread
-// takes the last signals with one atomic load.
+// takes the last signals with one atomic load. Where a driver does not answer, they
+// are unknown after ten seconds.
 //
 // Out of scope: what to do about it (scheduler), GPU load, which no system tells
 // in the same way as another.

@@ -14,6 +14,14 @@ const (
 
 	heatEvery = 1 * time.Second // sensors themselves lag by a second or more
 	powerTime = 5 * time.Second // a battery driver may ask its chip over a slow bus
+
+	// signalsKept is how long a reading counts when none follows, because a driver
+	// does not answer: facts that are older say nothing of heat.
+	signalsKept = 10 * time.Second
+
+	// closeWait is how long Close waits for a reading that runs. They take some
+	// milliseconds; a driver that hangs would hold up the end of the game.
+	closeWait = time.Second
 )
 
 // Due says which groups a reading is for.
@@ -54,6 +62,9 @@ type PollerConfig struct {
 	// Headroom asks the system for its own thermal headroom, once a second, such
 	// as Android's AThermal_getThermalHeadroom; nil: from the zones.
 	Headroom func() float64
+
+	// Tick says when to read; nil: twice a second. Tests send on it.
+	Tick <-chan time.Time
 }
 
 // Poller reads on a goroutine of its own. Signals and Snapshot are safe for
@@ -71,6 +82,7 @@ type Poller struct {
 }
 
 type polled struct {
+	at       int64
 	snapshot Snapshot
 	signals  scheduler.HostSignals
 }
@@ -97,14 +109,18 @@ func newPoller(cfg PollerConfig) *Poller {
 
 func (p *Poller) run() {
 	defer close(p.done)
-	t := time.NewTicker(tick)
-	defer t.Stop()
+	due := p.cfg.Tick
+	if due == nil {
+		t := time.NewTicker(tick)
+		defer t.Stop()
+		due = t.C
+	}
 	for {
 		p.poll(p.cfg.Now())
 		select {
 		case <-p.quit:
 			return
-		case <-t.C:
+		case <-due:
 		}
 	}
 }
@@ -127,18 +143,30 @@ func (p *Poller) poll(now int64) {
 			s.Headroom = p.last.Load().snapshot.Headroom
 		}
 	}
-	p.last.Store(&polled{s, s.Signals()})
+	p.last.Store(&polled{now, s, s.Signals()})
 }
 
-// Signals are the last facts for the scheduler; unknown before the first
-// reading. Safe for concurrent use.
-func (p *Poller) Signals() scheduler.HostSignals { return p.last.Load().signals }
+// Signals are the last facts for the scheduler; unknown before the first reading,
+// and when no reading has ended for ten seconds. Safe for concurrent use.
+func (p *Poller) Signals() scheduler.HostSignals {
+	last := p.last.Load()
+	if p.cfg.Now()-last.at > int64(signalsKept) {
+		return scheduler.HostSignals{}
+	}
+	return last.signals
+}
 
 // Snapshot is the last reading. Safe for concurrent use.
 func (p *Poller) Snapshot() Snapshot { return p.last.Load().snapshot }
 
-// Close ends polling and waits for a reading that runs. Safe for concurrent use.
+// Close ends polling and waits for a reading that runs, a second at most: one that
+// a driver doesn't answer ends by itself when it does. Safe for concurrent use.
 func (p *Poller) Close() {
 	p.once.Do(func() { close(p.quit) })
-	<-p.done
+	t := time.NewTimer(closeWait)
+	defer t.Stop()
+	select {
+	case <-p.done:
+	case <-t.C:
+	}
 }

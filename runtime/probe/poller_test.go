@@ -3,10 +3,14 @@ package probe
 import (
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/lull-npc/lull/scheduler"
 )
 
 // recorder notes what was due.
@@ -31,12 +35,14 @@ func (r *recorder) Read(now int64, due Due) Snapshot {
 func TestIntervals(t *testing.T) {
 	r := &recorder{}
 	raw := 0.5
-	p := newPoller(PollerConfig{Source: r, Now: func() int64 { return 0 }, Headroom: func() float64 { return raw }})
+	now := int64(0)
+	p := newPoller(PollerConfig{Source: r, Now: func() int64 { return now }, Headroom: func() float64 { return raw }})
 	for i := range 11 {
 		p.poll(int64(i) * int64(tick))
 	}
-	p.poll(60 * second)
-	p.poll(60*second + int64(tick))
+	now = 60 * second
+	p.poll(now)
+	p.poll(now + int64(tick))
 	if got := strings.Join(r.lines, " "); got != "phb p ph p ph p ph p ph p phb phb p" {
 		t.Errorf("%s", got)
 	}
@@ -48,7 +54,8 @@ func TestIntervals(t *testing.T) {
 	if h := p.Signals().ThermalHeadroom; h != 0.5 {
 		t.Errorf("headroom %v after a NaN: want the last one", h)
 	}
-	p.poll(90 * second)
+	now = 90 * second
+	p.poll(now)
 	if h := p.Signals().ThermalHeadroom; h != 0 {
 		t.Errorf("headroom %v half a minute later: want unknown", h)
 	}
@@ -73,6 +80,34 @@ func TestPoller(t *testing.T) {
 	if s := host.Snapshot(); s.Source == "" {
 		t.Errorf("this machine was not read: %+v", s)
 	}
+}
+
+// TestSilentSource: a driver that does not answer makes the facts unknown after
+// ten seconds, and holds up neither the game nor its end.
+func TestSilentSource(t *testing.T) {
+	var now atomic.Int64
+	ticks, stuck, release := make(chan time.Time), make(chan struct{}), make(chan struct{})
+	reads := 0
+	p := Start(PollerConfig{Tick: ticks, Now: now.Load, Source: sourceFunc(func() Snapshot {
+		if reads++; reads == 3 {
+			close(stuck)
+			<-release
+		}
+		return Snapshot{Headroom: good(0.9)}
+	})})
+	ticks <- time.Time{} // taken after the first reading
+	ticks <- time.Time{}
+	<-stuck
+	if h := p.Signals().ThermalHeadroom; h != 0.9 {
+		t.Errorf("headroom %v: want the last one while it is young", h)
+	}
+	now.Store(11 * second)
+	if h := p.Signals(); h != (scheduler.HostSignals{}) {
+		t.Errorf("%+v of eleven seconds ago: want nothing known", h)
+	}
+	p.Close() // returns, though the reading does not
+	close(release)
+	<-p.done
 }
 
 type sourceFunc func() Snapshot
