@@ -1,6 +1,7 @@
 package npc
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -20,9 +21,10 @@ const cutMark = " —"
 
 // Utterance is a sentence that a character is about to say.
 type Utterance struct {
-	Agent AgentID
-	Turn  TurnID
-	Text  string
+	Agent  AgentID
+	Turn   TurnID
+	Number int // rises from sentence to sentence of a turn
+	Text   string
 }
 
 // RulingKind says what becomes of an Utterance.
@@ -122,7 +124,6 @@ type held struct {
 // judging is what the content hook is asked, and what came of it.
 type judging struct {
 	turn   *turn
-	number int // of the sentence in its turn
 	asks   Utterance
 	ruling Ruling
 	failed bool // the hook panicked
@@ -153,7 +154,7 @@ func (w *World) askHook(t *turn) {
 	}
 	t.number++
 	select {
-	case w.asks <- &judging{turn: t, number: t.number, asks: Utterance{t.agent.id, t.id, t.held[0].sentence}}:
+	case w.asks <- &judging{turn: t, asks: Utterance{t.agent.id, t.id, t.number, t.held[0].sentence}}:
 		t.judged, t.judgedBy = t.number, w.now+int64(w.cfg.ContentTimeout)
 	default: // sentences of turns that are no more fill the queue: Poll tries again
 	}
@@ -170,6 +171,14 @@ func (w *World) Judge() bool {
 	default:
 		return false
 	}
+}
+
+// Awaits reports whether a ruling on that sentence would still be heard: it may
+// be late by now, or its turn over.
+func (w *World) Awaits(u Utterance) bool {
+	return slices.ContainsFunc(w.active, func(t *turn) bool {
+		return t.id == u.Turn && t.judged == u.Number && !t.ended && !t.abandoned
+	})
 }
 
 func (w *World) judge(j *judging) {
@@ -200,7 +209,7 @@ func (w *World) hearRulings(now int64) {
 	for more := true; more; {
 		select {
 		case j := <-w.rulings:
-			if t := j.turn; t.judged == j.number && !t.ended && !t.abandoned {
+			if t := j.turn; t.judged == j.asks.Number && !t.ended && !t.abandoned {
 				w.rule(t, j)
 			}
 		default:

@@ -159,10 +159,14 @@ func (s *stage) judging(n int) {
 
 func TestContentHookGolden(t *testing.T) {
 	var asked []Utterance
-	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+	var s *stage
+	s = newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
 		return "I greet you. You are a fool! Buy a sword. It is cheap. [joy] Farewell."
 	}}, WorldConfig{Content: func(u Utterance) Ruling {
 		asked = append(asked, u)
+		if !s.world.Awaits(u) {
+			t.Errorf("nobody awaits the ruling on %+v", u)
+		}
 		switch {
 		case strings.Contains(u.Text, "fool"):
 			return Ruling{Kind: RulingReplace, Text: "You are\na friend!"}
@@ -186,6 +190,11 @@ func TestContentHookGolden(t *testing.T) {
 		}
 	}
 	s.judging(10)
+	for _, u := range asked {
+		if s.world.Awaits(u) {
+			t.Errorf("a ruling on %+v is awaited still", u)
+		}
+	}
 	s.note("nobody judges: each sentence is late")
 	s.say("ann", "And now?")
 	s.frames(600)
