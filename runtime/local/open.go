@@ -10,6 +10,7 @@ import (
 	"github.com/lull-npc/lull/runtime/assets"
 	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/probe"
 	"github.com/lull-npc/lull/runtime/speculative"
 	"github.com/lull-npc/lull/scheduler"
 )
@@ -56,6 +57,12 @@ type Config struct {
 	// Observe is told what each step of the engine did, on the worker's thread.
 	// What Work.Samples holds is valid during the call.
 	Observe func(llm.Work)
+
+	// Probe says how heat, pressure, battery and memory are read: by default from
+	// this machine, twice a second on a goroutine of their own. NoProbe leaves
+	// them to SetHost.
+	Probe   probe.PollerConfig
+	NoProbe bool
 
 	// OpenModel replaces llama.cpp, for tests and simulation.
 	// OpenDraft does the same for the draft model. Costs are then not measured.
@@ -229,5 +236,6 @@ func start(model llm.Model, guess *guessing, sense *sensing, cfg Config) (*Runti
 		engine.Close()
 		return nil, fmt.Errorf("local: %w", err)
 	}
+	r.startProbe(&cfg)
 	return r, nil
 }

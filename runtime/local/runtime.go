@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lull-npc/lull/runtime/llm"
+	"github.com/lull-npc/lull/runtime/probe"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -23,6 +24,7 @@ type Runtime struct {
 	placed  *Placed   // nil: on one device
 	sense   *sensing  // nil: nobody asks for the contention of memory
 	worker  *llm.Worker
+	probe   *probe.Poller  // nil: nobody reads the machine
 	relief  *relief        // nil: the worker's priority is ordinary, or nobody decides
 	observe func(llm.Work) // nil: nobody watches
 	once    sync.Once
@@ -74,7 +76,7 @@ func (r *Runtime) FrameEnd(id uint64, deadline, now int64) scheduler.Decision {
 	if !outcome.Taken() {
 		return r.decision
 	}
-	s.Phase, s.Host = r.phase, r.host
+	s.Phase, s.Host = r.phase, r.hostFacts()
 	running, groups := r.Model.Gate().Activity()
 	s.Quiet = !r.ranAtBegin && !running && groups == r.groupsAtBegin
 	r.step(s)
@@ -88,7 +90,7 @@ func (r *Runtime) FrameEnd(id uint64, deadline, now int64) scheduler.Decision {
 func (r *Runtime) FrameTimings(id uint64, t scheduler.FrameTimings) {
 	s, outcome := r.marks.Timings(id, t)
 	if outcome == scheduler.MarkOK && r.control != nil {
-		s.Phase, s.Host = r.phase, r.host
+		s.Phase, s.Host = r.phase, r.hostFacts()
 		r.control.Late(s)
 	}
 }
@@ -99,7 +101,7 @@ func (r *Runtime) Frame(s scheduler.FrameSample) scheduler.Decision {
 	if r.spec.Steer == SteerNone {
 		return r.decision
 	}
-	s.Phase, s.Host, s.Marked = r.phase, r.host, false
+	s.Phase, s.Host, s.Marked = r.phase, r.hostFacts(), false
 	r.step(s)
 	r.publish(scheduler.Window{Gate: r.decision.Gate, Pause: r.decision.Pause})
 	r.grantMemories(int64(s.End))
@@ -114,8 +116,9 @@ func (r *Runtime) SetPhase(p scheduler.Phase) {
 	}
 }
 
-// SetHost tells facts of the whole device, about once a second. Call from the
-// game thread.
+// SetHost tells facts of the whole device that the game knows better, about once a
+// second. What is unknown there is read from the machine, unless Config.NoProbe.
+// Call from the game thread.
 func (r *Runtime) SetHost(h scheduler.HostSignals) { r.host = h }
 
 // Decision is the last one. Call from the game thread.
@@ -137,6 +140,9 @@ func (r *Runtime) Close() error {
 		m := r.memories.Load()
 		r.opening.Unlock()
 		remembered := m.close()
+		if r.probe != nil {
+			r.probe.Close()
+		}
 		if r.relief != nil {
 			r.relief.close()
 		}
