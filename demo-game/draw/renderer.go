@@ -93,6 +93,8 @@ func (r *Renderer) edge(b image.Rectangle, c color.RGBA) {
 
 func (r *Renderer) text(o *ui.Op) {
 	op := &text.DrawOptions{}
+	times := float64(max(o.Frame, 1))
+	op.GeoM.Scale(times, times)
 	op.GeoM.Translate(float64(o.Rect.Min.X), float64(o.Rect.Min.Y))
 	op.ColorScale.ScaleWithColor(color.NRGBA(o.Colour))
 	text.Draw(r.screen, o.Text, r.face, op)

@@ -57,6 +57,9 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Script, err = o.Script.Measured(); err != nil {
+		return nil, err
+	}
 	r := NewReport("demo-game", o.Name, o.Version, o.Virtual)
 	if o.Virtual {
 		r.Host.Model = "scripted"

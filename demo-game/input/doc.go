@@ -10,6 +10,9 @@
 //	120     hold right 90      until tick 210
 //	300     say Where is iron ore?
 //	400     caption tour.talk
+//	watch begin                    left out where policies are measured
+//	+60     press policy           60 ticks after the line before
+//	watch end
 //
 // Example: at tick 120 Held(Right) becomes true and Pressed(Right) is true in
 // that tick alone; at tick 210 both are false.

@@ -30,8 +30,21 @@ func TestScript(t *testing.T) {
 			t.Errorf("tick %d: %+v, want %+v", tick, got, want)
 		}
 	}
-	if _, err := Named("tour"); err != nil {
-		t.Error(err)
+	tour, err := Named("tour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured, err := tour.Measured()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range measured.steps {
+		if st.action == Policy || st.action == Load {
+			t.Errorf("a measured tour presses %s at tick %d", st.action, st.from)
+		}
+	}
+	if measured.Length() >= tour.Length() {
+		t.Errorf("measured %d ticks, watched %d: want fewer", measured.Length(), tour.Length())
 	}
 }
 

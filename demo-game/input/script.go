@@ -31,8 +31,9 @@ type step struct {
 
 // Script plays by tick. Nobody may change it. Safe for concurrent use.
 type Script struct {
-	steps []step
-	last  int64
+	steps      []step
+	last       int64
+	name, text string
 }
 
 // Named reads a script that is built in: "tour".
@@ -57,16 +58,32 @@ func Scripts() (out []string) {
 	return out
 }
 
+// The lines between which a script plays only for somebody who watches.
+const (
+	watchBegins = "watch begin"
+	watchEnds   = "watch end"
+)
+
 // ParseScript reads a script. Errors name the line.
-func ParseScript(name, text string) (*Script, error) {
+func ParseScript(name, text string) (*Script, error) { return parseScript(name, text, true) }
+
+// Measured is the script without what is only to be watched: one policy and one
+// load from its begin to its end.
+func (s *Script) Measured() (*Script, error) { return parseScript(s.name, s.text, false) }
+
+func parseScript(name, text string, watched bool) (*Script, error) {
 	if len(text) > maxScript {
 		return nil, fmt.Errorf("%w: %s has %d bytes, want at most %d", ErrScript, name, len(text), maxScript)
 	}
-	s := &Script{}
-	at := int64(0)
+	s := &Script{name: name, text: text}
+	at, skips := int64(0), false
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
+		if line == watchBegins || line == watchEnds {
+			skips = line == watchBegins && !watched
+			continue
+		}
+		if line == "" || line[0] == '#' || skips {
 			continue
 		}
 		st, err := parseStep(line, at)
@@ -108,7 +125,8 @@ func parseStep(line string, before int64) (step, error) {
 	case "press", "hold":
 		return parseKeys(st, what, arg)
 	default:
-		return step{}, fmt.Errorf("%q: want press, hold, say, caption or end", what)
+		return step{}, fmt.Errorf("%q: want press, hold, say, caption, end, %q or %q", what,
+			watchBegins, watchEnds)
 	}
 	if arg == "" {
 		return step{}, fmt.Errorf("%s what?", what)

@@ -159,10 +159,17 @@ func (o *options) readScript() (*input.Script, error) {
 	if o.script == "" {
 		return nil, nil
 	}
-	if raw, err := os.ReadFile(o.script); err == nil {
-		return input.ParseScript(o.script, string(raw))
+	var s *input.Script
+	raw, err := os.ReadFile(o.script)
+	if err == nil {
+		s, err = input.ParseScript(o.script, string(raw))
+	} else {
+		s, err = input.Named(o.script)
 	}
-	return input.Named(o.script)
+	if err != nil || len(o.measure) == 0 {
+		return s, err
+	}
+	return s.Measured()
 }
 
 func (o *options) opener(g *data.Game, memories string, note func(string)) talk.Opener {

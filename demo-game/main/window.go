@@ -265,12 +265,10 @@ func (w *window) Draw(screen *ebiten.Image) {
 	}
 	v := w.game.View()
 	if w.game.HUD() {
-		on, wanted := w.voices.Policy()
-		if on == "" {
-			on = wanted + " (opening)"
-		}
-		_, _, ttft := w.game.Replies()
-		v.HUD = w.meter.HUD(on, w.voices.Stats(false), ttft, w.clock.Now())
+		s := meter.State{Stats: w.voices.Stats(false), Now: w.clock.Now()}
+		s.On, s.Wanted = w.voices.Policy()
+		_, _, s.TTFTMs = w.game.Replies()
+		v.HUD = w.meter.HUD(v.T, s)
 	}
 	w.canvas.Reset()
 	ui.Show(&w.canvas, v)
@@ -296,6 +294,7 @@ func (w *window) frameEnds() {
 	}
 	f := meter.Frame{Frame: w.grid.Finish(time.Duration(end), phase), Ours: w.ours + time.Duration(end-worked),
 		Ran: w.before.Ran || after.Ran || w.before.Groups != after.Groups}
+	f.Policy, _ = w.voices.Policy()
 	w.meter.Add(f, after.Decision, after.Steered)
 	w.timer.SleepUntil(int64(w.grid.Start()))
 	w.frameBegins()

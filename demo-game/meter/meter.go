@@ -1,12 +1,10 @@
 package meter
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/lull-npc/lull/demo-game/talk"
 	"github.com/lull-npc/lull/demo-game/ui"
 	"github.com/lull-npc/lull/harness"
 	"github.com/lull-npc/lull/harness/metrics"
@@ -25,6 +23,8 @@ type Frame struct {
 	metrics.Frame
 	Ours time.Duration // that our calls took, of Work
 	Ran  bool          // layers of the model ran beside the work
+
+	Policy string // that is on; "" while one is being opened
 }
 
 // Meter counts. Observe may be called from any goroutine, the rest from one at
@@ -45,12 +45,20 @@ type Meter struct {
 
 	mu     sync.Mutex // what follows
 	phase  string
+	policy string
+	past   map[string]*past
 	gate   scheduler.Gate
 	tokens map[string]int
 	run    map[llm.Stage]time.Duration
 	drafts [2]int // judged, accepted
 	recent []sample
 	last   llm.Work
+}
+
+// past is what a policy did while it was on.
+type past struct {
+	frames, late, tokens int
+	spoke                time.Duration // how long its layers ran
 }
 
 type sample struct {
@@ -68,7 +76,7 @@ func New(target time.Duration) (*Meter, error) {
 		return nil, err
 	}
 	return &Meter{frames: c, target: target, lengths: map[string]time.Duration{}, tokens: map[string]int{},
-		run: map[llm.Stage]time.Duration{}}, nil
+		run: map[llm.Stage]time.Duration{}, past: map[string]*past{}}, nil
 }
 
 // Observe takes what the engine did in a step.
@@ -89,6 +97,9 @@ func (m *Meter) Observe(w llm.Work) {
 		m.waits[2] += wait
 	}
 	m.tokens[m.phase] += w.Generated
+	if p := m.past[m.policy]; p != nil {
+		p.tokens += w.Generated
+	}
 	m.drafts[0] += w.Drafted
 	m.drafts[1] += w.Accepted
 	w.Samples = nil
@@ -101,7 +112,8 @@ func (m *Meter) Observe(w llm.Work) {
 // Add takes a frame, and what was decided at its end.
 func (m *Meter) Add(f Frame, d scheduler.Decision, steered bool) {
 	m.mu.Lock()
-	m.phase, m.gate = f.Phase, d.Gate
+	m.phase, m.gate, m.policy = f.Phase, d.Gate, f.Policy
+	m.account(&f)
 	m.mu.Unlock()
 	if m.total == 0 {
 		m.begin = f.Start
@@ -133,13 +145,30 @@ func (m *Meter) Add(f Frame, d scheduler.Decision, steered bool) {
 	m.next++
 }
 
+// account adds a frame to what its policy did.
+func (m *Meter) account(f *Frame) {
+	if f.Policy == "" || f.Phase == metrics.Loading {
+		return
+	}
+	p := m.past[f.Policy]
+	if p == nil {
+		p = &past{}
+		m.past[f.Policy] = p
+	}
+	p.frames++
+	if f.Overrun > 0 {
+		p.late++
+	}
+	if f.Ran {
+		p.spoke += f.Interval
+	}
+}
+
 // Late is how many frames were late, by cause.
 func (m *Meter) Late() [ui.Causes]int { return m.late }
 
-// rate is tokens a second lately.
+// rate is tokens a second lately. The meter is locked.
 func (m *Meter) rate(now int64) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	n := 0
 	for len(m.recent) > 0 && m.recent[0].at < now-int64(rateOver) {
 		m.recent = m.recent[1:]
@@ -148,53 +177,6 @@ func (m *Meter) rate(now int64) float64 {
 		n += s.tokens
 	}
 	return float64(n) / rateOver.Seconds()
-}
-
-// HUD says what F1 shows.
-func (m *Meter) HUD(policy string, s talk.Stats, ttftMs []float64, now int64) *ui.HUD {
-	h := &ui.HUD{Policy: policy, TargetMs: m.target.Seconds() * 1e3, Late: m.late, Frames: m.total}
-	for i := max(0, m.next-barCount); i < m.next; i++ {
-		h.Bars = append(h.Bars, m.bars[i%barCount])
-	}
-	d := s.Decision
-	first := "-"
-	if n := len(ttftMs); n > 0 {
-		first = fmt.Sprintf("%.0f ms", ttftMs[n-1])
-	}
-	h.Lines = []string{fmt.Sprintf("late by game %d, model %d, lull %d", m.late[ui.LateGame], m.late[ui.LateModel],
-		m.late[ui.LateOurs])}
-	switch {
-	case policy == harness.PolicyNative:
-		h.Lines = append(h.Lines, "no model runs: the game alone")
-	case !s.Steered:
-		h.Lines = append(h.Lines, "nobody decides: every core, whenever")
-	default:
-		h.Lines = append(h.Lines,
-			fmt.Sprintf("bottleneck %s (%.2f), reason %s", d.Bottleneck, d.Confidence, d.Reason),
-			fmt.Sprintf("gate %s, open %.2f, margin %.1f ms", d.Gate, d.Openness, d.Margin.Seconds()*1e3),
-			fmt.Sprintf("%s, threads %d, chunk %d, verify %d", device(s.Device), d.Threads, d.PrefillChunk,
-				d.VerifyWidth),
-			fmt.Sprintf("contention %.2f, draft %s", d.Contention, d.Draft))
-	}
-	h.Lines = append(h.Lines, fmt.Sprintf("tokens/s %.1f, first word %s", m.rate(now), first))
-	memory := fmt.Sprintf("memories %d, pending %d", s.Memories, s.Pending)
-	switch {
-	case !s.Embeds:
-		memory += ", by words"
-	case d.IndexTime > 0:
-		memory += fmt.Sprintf(", index %.1f ms", d.IndexTime.Seconds()*1e3)
-	default:
-		memory += ", index waits"
-	}
-	h.Lines = append(h.Lines, memory)
-	return h
-}
-
-func device(name string) string {
-	if name == "" {
-		return "no device"
-	}
-	return "on " + name
 }
 
 // Run is what was counted, as package harness reports it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lull-npc/lull/demo-game/data"
 	"github.com/lull-npc/lull/demo-game/talk"
 	"github.com/lull-npc/lull/demo-game/ui"
 	"github.com/lull-npc/lull/harness/metrics"
@@ -69,8 +70,12 @@ func TestTokens(t *testing.T) {
 	if r.Tokens != 3 || r.Phases["explore"].Tokens != 3 {
 		t.Errorf("%d tokens, phases %v", r.Tokens, r.Phases)
 	}
-	h := m.HUD("lull", talk.Stats{Steered: true}, nil, 10e6)
-	if text := strings.Join(h.Lines, "\n"); !strings.Contains(text, "tokens/s 1.5") {
+	g, err := data.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := m.HUD(g.Texts["en"], State{On: "lull", Stats: talk.Stats{Steered: true}, Now: 10e6})
+	if text := strings.Join(h.Lines, "\n"); !strings.Contains(text, "1.5 tokens/s") {
 		t.Errorf("the HUD says\n%s", text)
 	}
 }

@@ -105,7 +105,11 @@ func TestTourIsReadable(t *testing.T) {
 			v := g.View()
 			v.HUD = nil
 			if g.hud = c.hud; c.hud {
-				v.HUD = m.HUD("lull", g.voices.Stats(false), []float64{123}, 0)
+				s := meter.State{Stats: g.voices.Stats(false), TTFTMs: []float64{12345}}
+				s.On, s.Wanted = g.voices.Policy()
+				s.Stats.Steered, s.Stats.Device = tick%2 == 0, "CPU"
+				s.Stats.Embeds = tick%3 == 0
+				v.HUD = m.HUD(v.T, s)
 			}
 			canvas.Reset()
 			ui.Show(&canvas, v)

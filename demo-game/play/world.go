@@ -9,7 +9,7 @@ import (
 // titleRow is where the title's choices stand, as ui lays them out.
 func (g *Game) titleRow(i int) (x0, y0, x1, y1 int) {
 	x := ui.TitleLeft(g.hud)
-	return x + 8, 126 + i*22, x + 252, 126 + i*22 + 20
+	return x + 8, 145 + i*22, x + 252, 145 + i*22 + 20
 }
 
 func (g *Game) playTitle(in *input.Frame) {

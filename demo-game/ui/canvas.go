@@ -43,7 +43,7 @@ type OpKind uint8
 const (
 	OpFill   OpKind = iota // Rect in Colour
 	OpFrame                // its edge, one pixel
-	OpText                 // Text from the upper left corner of Rect
+	OpText                 // Text from the upper left corner of Rect, Frame times as large (0: once)
 	OpSprite               // Name, Frame, at Rect.Min, mirrored with Flip
 	OpArea                 // the ground of area Name
 	OpGlow                 // Frame particles, for load on the GPU
@@ -108,6 +108,14 @@ func (c *Canvas) Centred(box image.Rectangle, dy int, text string, col color.RGB
 // Right writes one line at the right edge of a box.
 func (c *Canvas) Right(box image.Rectangle, dy int, text string, col color.RGBA) {
 	c.fitted(box, dy, text, col, func(left int) int { return left })
+}
+
+// Big writes one line in the middle of a box, so many times as large.
+func (c *Canvas) Big(box image.Rectangle, dy, times int, text string, col color.RGBA) {
+	w := Measure(text) * times
+	x, y := box.Min.X+(box.Dx()-w)/2, box.Min.Y+dy
+	c.Ops = append(c.Ops, Op{Kind: OpText, Rect: image.Rect(x, y, x+w, y+LetterHeight*times), Within: box,
+		Text: text, Colour: col, Frame: times})
 }
 
 func (c *Canvas) put(box image.Rectangle, dx, dy int, text string, col color.RGBA) {

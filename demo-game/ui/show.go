@@ -1,9 +1,6 @@
 package ui
 
-import (
-	"fmt"
-	"image"
-)
+import "image"
 
 // Show lays a view out.
 func Show(c *Canvas, v *View) {
@@ -61,8 +58,8 @@ func showTitle(c *Canvas, v *View) {
 	c.Fill(image.Rect(0, 0, Width, Height), Shade)
 	x := TitleLeft(v.HUD != nil)
 	box := c.Panel(image.Rect(x, 48, x+260, 316))
-	c.Centred(box, 8, v.T.Say("title.name"), Gold)
-	c.Centred(box, 8+LineHeight, v.T.Say("title.sub"), Dim)
+	c.Big(box, 6, 3, v.T.Say("title.name"), Gold)
+	c.Centred(box, 52, v.T.Say("title.sub"), Dim)
 	for i, ch := range v.Choices {
 		col := Paper
 		if ch.Off {
@@ -72,7 +69,7 @@ func showTitle(c *Canvas, v *View) {
 		if i == v.Chosen {
 			text, col = "> "+text+" <", Gold
 		}
-		c.Centred(box, 70+i*22, text, col)
+		c.Centred(box, 92+i*22, text, col)
 	}
 	bar := image.Rect(box.Min.X, 276, box.Max.X, 282)
 	c.Fill(bar, Ink)
@@ -394,21 +391,16 @@ var hudBox = image.Rect(hudLeft, 22, Width-4, hudBottom)
 
 var causeColours = [Causes]colour{Leaf, Gold, Ember, Violet}
 
+// graphHeight is twice the target.
+const graphHeight = 28
+
 func showHUD(c *Canvas, h *HUD) {
 	box := hudBox
 	c.Fill(box, opaque(Ink))
 	c.Edge(box, Sky)
 	in := box.Inset(5)
-	late := 0
-	for _, n := range h.Late[LateGame:] {
-		late += n
-	}
-	share := 0.0
-	if h.Frames > 0 {
-		share = 100 * float64(late) / float64(h.Frames)
-	}
-	c.Text(in, 0, fmt.Sprintf("%s  target %.1f ms  late %.1f%%", h.Policy, h.TargetMs, share), Paper)
-	graph := image.Rect(in.Min.X, in.Min.Y+15, in.Max.X, in.Min.Y+15+28)
+	c.Text(in, 0, h.Head, Paper)
+	graph := image.Rect(in.Min.X, in.Min.Y+15, in.Max.X, in.Min.Y+15+graphHeight)
 	c.Fill(graph, opaque(Night))
 	bars := h.Bars[max(0, len(h.Bars)-graph.Dx()):]
 	for i, b := range bars {
@@ -421,9 +413,25 @@ func showHUD(c *Canvas, h *HUD) {
 	}
 	mid := graph.Min.Y + graph.Dy()/2
 	c.Fill(image.Rect(graph.Min.X, mid, graph.Max.X, mid+1), Sky)
-	for i, l := range h.Lines {
-		if y := 46 + i*LetterHeight; y+LetterHeight <= in.Dy() {
-			c.Text(in, y, l, Dim)
+	legend := in
+	for cause, text := range h.Late {
+		c.Text(legend, graphHeight+18, text, causeColours[cause])
+		legend.Min.X = min(legend.Min.X+Measure(text)+12, legend.Max.X)
+	}
+	y := graphHeight + 18 + LetterHeight
+	for _, l := range h.Lines {
+		c.Text(in, y, l, Dim)
+		y += LetterHeight
+	}
+	for i, p := range h.Past { // two in a row
+		cell := image.Rect(in.Min.X, in.Min.Y, in.Min.X+in.Dx()/2-3, in.Max.Y)
+		if i%2 == 1 {
+			cell = cell.Add(image.Pt(in.Dx()/2+3, 0))
 		}
+		col := Dim
+		if p.On {
+			col = Paper
+		}
+		c.Text(cell, in.Dy()-2*LetterHeight+i/2*LetterHeight, p.Text, col)
 	}
 }

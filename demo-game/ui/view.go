@@ -112,12 +112,18 @@ type Bar struct {
 	Cause Cause
 }
 
-// HUD is what F1 shows.
+// HUD is what F1 shows. Its texts are in the language of the screen.
 type HUD struct {
-	Policy   string
+	Head     string
 	TargetMs float64
-	Bars     []Bar // oldest first
-	Late     [Causes]int
-	Frames   int
+	Bars     []Bar          // oldest first
+	Late     [Causes]string // how many frames, by cause: the legend of the colours
 	Lines    []string
+	Past     []Past // of each policy that was on, in the order of F2
+}
+
+// Past is what a policy did while it was on.
+type Past struct {
+	Text string
+	On   bool // it is on now
 }
