@@ -356,6 +356,14 @@ int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, 
     return answer;
 }
 
+int32_t lull_sentence_judge(lull_world_id world, uint64_t sentence, int32_t verdict, const char *text, int32_t text_bytes) {
+    lull_signal_mask mask;
+    lull_signals_enter(&mask);
+    int32_t answer = lullgo_sentence_judge(world, sentence, verdict, text, text_bytes);
+    lull_signals_leave(&mask);
+    return answer;
+}
+
 int32_t lull_npc_clear_actions(lull_npc_id npc) {
     lull_signal_mask mask;
     lull_signals_enter(&mask);

@@ -275,6 +275,12 @@ func lullgo_npc_explain(npc C.lull_npc_id, buffer *C.char, capacity_bytes C.int3
 	return npcExplain(npc, buffer, capacity_bytes, length_bytes)
 }
 
+//export lullgo_sentence_judge
+func lullgo_sentence_judge(world C.lull_world_id, sentence C.uint64_t, verdict C.int32_t, text C.lullgo_const_char, text_bytes C.int32_t) (answer C.int32_t) {
+	defer recovered("lull_sentence_judge", &answer)
+	return sentenceJudge(world, sentence, verdict, text, text_bytes)
+}
+
 //export lullgo_npc_clear_actions
 func lullgo_npc_clear_actions(npc C.lull_npc_id) (answer C.int32_t) {
 	defer recovered("lull_npc_clear_actions", &answer)

@@ -62,6 +62,7 @@ int32_t lullgo_npc_line_count(lull_npc_id npc, int32_t *count);
 int32_t lullgo_npc_line(lull_npc_id npc, int32_t index, int32_t *kind, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 int32_t lullgo_npc_line_speaker(lull_npc_id npc, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 int32_t lullgo_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+int32_t lullgo_sentence_judge(lull_world_id world, uint64_t sentence, int32_t verdict, const char *text, int32_t text_bytes);
 int32_t lullgo_npc_clear_actions(lull_npc_id npc);
 int32_t lullgo_npc_add_action(lull_npc_id npc, const char *name, int32_t name_bytes, const char *description, int32_t description_bytes);
 int32_t lullgo_default_parameter_def(lull_parameter_def *def, uint32_t struct_size);

@@ -62,6 +62,7 @@ func eventOut(w *world.World, e *world.Event, to unsafe.Pointer, size uintptr) {
 		reply: C.uint64_t(e.Turn), reason: reason(e), tokens: C.int32_t(e.Tokens),
 		prompt_tokens: C.int32_t(e.Usage.Prompt), reused_tokens: C.int32_t(e.Usage.Reused),
 		first_ns: C.int64_t(e.Usage.TTFT), total_ns: C.int64_t(e.Usage.Total),
+		sentence: C.uint64_t(e.Sentence),
 	}
 	n := fit(e.Text, C.LULL_EVENT_TEXT_BYTES-1)
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&c.text[0])), C.LULL_EVENT_TEXT_BYTES), e.Text[:n])

@@ -78,6 +78,14 @@ func flag(name string, v C.int32_t) (bool, error) {
 	return v == 1, nil
 }
 
+// reserved checks a field that a later version may give a meaning.
+func reserved(v C.int32_t) error {
+	if v != 0 {
+		return world.Errorf(world.InvalidArgument, "a reserved field is %d: want 0", v)
+	}
+	return nil
+}
+
 func truth(b bool) C.int32_t {
 	if b {
 		return 1

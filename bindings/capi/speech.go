@@ -205,3 +205,17 @@ func npcExplain(id C.lull_npc_id, buffer *C.char, capacity C.int32_t, length *C.
 	}
 	return answer(w, textOut(text, buffer, capacity, length))
 }
+
+func sentenceJudge(id C.lull_world_id, sentence C.uint64_t, verdict C.int32_t, text C.lullgo_const_char,
+	bytes C.int32_t) C.int32_t {
+	w, err := world.Enter(worldID(id))
+	if err != nil {
+		return refuse(err)
+	}
+	defer w.Leave()
+	instead, err := textIn("text", (*C.char)(text), bytes, C.LULL_MAX_LINE_BYTES)
+	if err != nil {
+		return answer(w, err)
+	}
+	return answer(w, w.Judge(uint64(sentence), world.Verdict(verdict), instead))
+}

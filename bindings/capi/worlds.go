@@ -91,7 +91,11 @@ func worldDef(c *C.lull_world_def) (d world.Def, err error) {
 	d.TokenTime = time.Duration(c.scripted_token_ns)
 	d.MemoryMode, d.Seed, d.GameTime = world.MemoryMode(c.memory_mode), uint32(c.seed), int64(c.game_time_ns)
 	d.BarkQuiet, d.ActionTimeout = time.Duration(c.bark_quiet_ns), time.Duration(c.action_timeout_ns)
-	return d, nil
+	d.ContentTimeout = time.Duration(c.content_timeout_ns)
+	if d.ContentHook, err = flag("content_hook", c.content_hook); err != nil {
+		return d, err
+	}
+	return d, reserved(c.reserved0)
 }
 
 func worldIsValid(id C.lull_world_id) C.int32_t { return truth(world.Valid(worldID(id))) }
@@ -147,7 +151,8 @@ func worldGetStatistics(id C.lull_world_id, out *C.lull_statistics) C.int32_t {
 		tokens_reused: C.uint64_t(s.Reused),
 		computing_ns:  C.int64_t(s.Computing), waiting_ns: C.int64_t(s.Waiting),
 		last_first_ns: C.int64_t(s.LastFirst), last_total_ns: C.int64_t(s.LastTotal),
-		memories: C.uint64_t(s.Memories),
+		memories: C.uint64_t(s.Memories), heap_bytes: C.uint64_t(s.HeapBytes),
+		heap_allocations: C.uint64_t(s.HeapAllocations),
 	}
 	return answer(w, structOut("statistics", &c, unsafe.Pointer(out), firstStatistics))
 }
@@ -169,6 +174,9 @@ func worldSetHostSignals(id C.lull_world_id, in C.lullgo_const_lull_host_signals
 	defer w.Leave()
 	var c C.lull_host_signals
 	if err := structIn("signals", unsafe.Pointer(in), firstHostSignals, &c); err != nil {
+		return answer(w, err)
+	}
+	if err := reserved(c.reserved0); err != nil {
 		return answer(w, err)
 	}
 	return answer(w, w.SetHost(int32(c.thermal), int32(c.power),

@@ -140,6 +140,24 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestJudge: a host that is polled decides what is heard.
+func TestJudge(t *testing.T) {
+	got := command(t, time.Minute, nil, compileC(t, "judge"))
+	golden := filepath.Join("testdata", "judge.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("what happened:\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestClientsReal has each say one sentence with the real model; which one
 // depends on how the frames cut its batches. Beside a loaded machine a reply takes
 // half a minute at the lowest priority, so all but one wait for a soak.

@@ -215,7 +215,17 @@ enum lull_event_kind {
     LULL_EVENT_MEMORY_DURABLE = 17, /* all that was remembered until now is on the disk */
     LULL_EVENT_MEMORY_FAILED = 18,  /* memories cannot be written: text says why. Nothing is lost yet */
     LULL_EVENT_MEMORY_SAVED = 19,   /* lull_world_save_memories is done; text is the path */
-    LULL_EVENT_BLOCKED = 20         /* a sentence was not said, for a blocked word; text is said instead, or nothing */
+    LULL_EVENT_BLOCKED = 20,        /* a sentence was not said: a blocked word, or the host; text is said instead,
+                                       or nothing */
+    LULL_EVENT_JUDGE = 21           /* text is a sentence that nobody heard yet: lull_sentence_judge says whether it
+                                       may be; def.content_hook asks for it */
+};
+
+/* What becomes of a sentence that the host judged. */
+enum lull_verdict {
+    LULL_VERDICT_ALLOW = 0,   /* it is said */
+    LULL_VERDICT_REPLACE = 1, /* another is said instead */
+    LULL_VERDICT_BLOCK = 2    /* it is not said */
 };
 
 /* Why a reply ended. */
@@ -331,6 +341,9 @@ typedef struct lull_world_def {
                                   mean; LULL_MODEL_LLAMA only; null: by their words */
     int32_t blocked_bytes;     /* of blocked; default LULL_TERMINATED */
     int32_t embedder_bytes;    /* of embedder; default LULL_TERMINATED */
+    int64_t content_timeout_ns; /* to judge a sentence, which is else not said; 0, the default: two seconds */
+    int32_t content_hook;      /* 1: a sentence is heard only after lull_sentence_judge, a frame later; default 0 */
+    int32_t reserved0;
 } lull_world_def;
 
 /* Where a world is. */
@@ -473,6 +486,7 @@ typedef struct lull_event {
     int32_t more;          /* 1: the next event goes on with this text */
     int32_t text_bytes;    /* of text, without the NUL */
     char text[256];        /* LULL_EVENT_TEXT_BYTES */
+    uint64_t sentence;     /* JUDGE: its number, for lull_sentence_judge */
 } lull_event;
 
 /* What a world did since it was created. */
@@ -493,6 +507,8 @@ typedef struct lull_statistics {
     int64_t last_first_ns;     /* of the last reply, as in lull_event */
     int64_t last_total_ns;     /* of the last reply, as in lull_event */
     uint64_t memories;         /* that are kept */
+    uint64_t heap_bytes;       /* of the process, in lull's own heap: without the model and its cache */
+    uint64_t heap_allocations; /* of the process, since the library was loaded; frames make none */
 } lull_statistics;
 
 /* ------------------------------------------------------------------------
@@ -837,6 +853,18 @@ LULL_API int32_t lull_npc_line_speaker(lull_npc_id npc, int32_t index, char *buf
  * \threadsafety One thread at a time for each world.
  */
 LULL_API int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+
+/**
+ * Answers LULL_EVENT_JUDGE, whose sentence it names: whether it is said. verdict
+ * is enum lull_verdict. text is what LULL_VERDICT_REPLACE says instead, in one
+ * line, and null otherwise. What is not answered in def.content_timeout_ns is
+ * not said. Sentences come one after the other: answer soon, from a list of your
+ * own or, frames later, with what a classifier on another thread found.
+ * \returns LULL_ERROR_NOTHING where nobody waits for it: it was answered, is late, or its reply was cut short.
+ * \threadsafety One thread at a time for each world.
+ */
+LULL_API int32_t lull_sentence_judge(lull_world_id world, uint64_t sentence, int32_t verdict, const char *text,
+                                     int32_t text_bytes);
 
 /* ------------------------------------------------------------------------
  * Actions. After a reply an NPC may choose one of the actions that it has now;

@@ -325,6 +325,10 @@ public:
     Result refuse(uint64_t reply, std::string_view reason) {
         return result(lull_action_refuse(id_, reply, reason.data(), size(reason)));
     }
+    // Answers an LULL_EVENT_JUDGE. instead is for LULL_VERDICT_REPLACE.
+    Result judge(const lull_event &e, lull_verdict verdict, std::string_view instead = {}) {
+        return result(lull_sentence_judge(id_, e.sentence, verdict, instead.data(), size(instead)));
+    }
     Result set_fact(std::string_view key, std::string_view text, int64_t from_ns = 0, int64_t until_ns = 0) {
         return result(lull_world_set_fact(id_, key.data(), size(key), text.data(), size(text), from_ns, until_ns));
     }
@@ -344,6 +348,10 @@ public:
     Result load(const std::vector<std::uint8_t> &data) {
         return result(lull_world_load(id_, data.data(), static_cast<int64_t>(data.size())));
     }
+    Result save_file(std::string_view path) const {
+        return result(lull_world_save_file(id_, path.data(), size(path)));
+    }
+    Result load_file(std::string_view path) { return result(lull_world_load_file(id_, path.data(), size(path))); }
     Result save_memories(std::string_view path) {
         return result(lull_world_save_memories(id_, path.data(), size(path)));
     }

@@ -49,6 +49,9 @@ typedef struct lull_world_def {
   const char *embedder;
   int32_t blocked_bytes;
   int32_t embedder_bytes;
+  int64_t content_timeout_ns;
+  int32_t content_hook;
+  int32_t reserved0;
 } lull_world_def;
 typedef struct lull_world_status {
   uint32_t struct_size;
@@ -169,6 +172,7 @@ typedef struct lull_event {
   int32_t more;
   int32_t text_bytes;
   char text[256];
+  uint64_t sentence;
 } lull_event;
 typedef struct lull_statistics {
   uint32_t struct_size;
@@ -187,6 +191,8 @@ typedef struct lull_statistics {
   int64_t last_first_ns;
   int64_t last_total_ns;
   uint64_t memories;
+  uint64_t heap_bytes;
+  uint64_t heap_allocations;
 } lull_statistics;
 int32_t lull_abi_version(void);
 int32_t lull_abi_check(int32_t abi_version, int32_t event_size_bytes);
@@ -233,6 +239,7 @@ int32_t lull_npc_line_count(lull_npc_id npc, int32_t *count);
 int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *kind, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 int32_t lull_npc_line_speaker(lull_npc_id npc, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
+int32_t lull_sentence_judge(lull_world_id world, uint64_t sentence, int32_t verdict, const char *text, int32_t text_bytes);
 int32_t lull_npc_clear_actions(lull_npc_id npc);
 int32_t lull_npc_add_action(lull_npc_id npc, const char *name, int32_t name_bytes, const char *description, int32_t description_bytes);
 int32_t lull_default_parameter_def(lull_parameter_def *def, uint32_t struct_size);
@@ -350,6 +357,10 @@ return {
   EVENT_MEMORY_FAILED = 18,
   EVENT_MEMORY_SAVED = 19,
   EVENT_BLOCKED = 20,
+  EVENT_JUDGE = 21,
+  VERDICT_ALLOW = 0,
+  VERDICT_REPLACE = 1,
+  VERDICT_BLOCK = 2,
   REASON_NONE = 0,
   REASON_END = 1,
   REASON_STOP = 2,

@@ -28,6 +28,8 @@ type Def struct {
 	Seed                          uint32
 	GameTime                      int64 // the story's time when the world begins
 	BarkQuiet, ActionTimeout      time.Duration
+	ContentHook                   bool
+	ContentTimeout                time.Duration
 }
 
 // scriptedContext is roomy: the scripted model has few words and makes four
@@ -70,8 +72,8 @@ func (d *Def) complete() error {
 		return Errorf(InvalidArgument, "embedder is %q: want memory_mode, too, since it is for memories", d.Embedder)
 	case d.Scripted && d.Embedder != "":
 		return Errorf(InvalidArgument, "embedder is %q: a scripted model has no gate that it could share", d.Embedder)
-	case d.BarkQuiet < 0 || d.ActionTimeout < 0:
-		return Errorf(InvalidArgument, "bark_quiet_ns or action_timeout_ns is below 0")
+	case d.BarkQuiet < 0 || d.ActionTimeout < 0 || d.ContentTimeout < 0:
+		return Errorf(InvalidArgument, "bark_quiet_ns, action_timeout_ns or content_timeout_ns is below 0")
 	}
 	if d.Player == "" {
 		d.Player = "Player"

@@ -2,6 +2,7 @@ package world
 
 import (
 	"math"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,15 @@ type Statistics struct {
 	Frames             uint64
 	Computing, Waiting time.Duration
 	Memories           int
+	HeapBytes          uint64 // of the process
+	HeapAllocations    uint64 // of the process, so far
+}
+
+// heapSamples are what is read of Go's heap. Reading them stops no thread. Small
+// objects without pointers are counted apart.
+func heapSamples() [3]metrics.Sample {
+	return [...]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/allocs:objects"},
+		{Name: "/gc/heap/tiny/allocs:objects"}}
 }
 
 // Statistics says what the world did so far.
@@ -92,6 +102,9 @@ func (w *World) Statistics() Statistics {
 	if w.state == Ready && w.memory != nil {
 		s.Memories = w.memory.store.Stats().Memories
 	}
+	metrics.Read(w.heap[:])
+	s.HeapBytes = w.heap[0].Value.Uint64()
+	s.HeapAllocations = w.heap[1].Value.Uint64() + w.heap[2].Value.Uint64()
 	return s
 }
 

@@ -32,6 +32,7 @@ const (
 	MemoryFailed
 	MemorySaved
 	Blocked
+	Judge
 )
 
 // ofTalk are the kinds of package npc's events.
@@ -45,14 +46,15 @@ var ofTalk = [...]EventKind{
 
 // Event is something that the host polls.
 type Event struct {
-	Kind   EventKind
-	Result Code
-	NPC    *NPC // nil: it is about the world
-	Turn   uint64
-	Text   string
-	Reason string
-	Tokens int
-	Usage  llm.Usage
+	Kind     EventKind
+	Result   Code
+	NPC      *NPC // nil: it is about the world
+	Turn     uint64
+	Text     string
+	Reason   string
+	Tokens   int
+	Usage    llm.Usage
+	Sentence uint64 // Judge
 }
 
 // ID is the id of the event's NPC.
@@ -64,7 +66,9 @@ func (e *Event) ID() NPCID {
 }
 
 // Long reports whether text that is too long for one event goes on in the next.
-func (k EventKind) Long() bool { return k == Bark || k == Text || k == Sentence || k == Thought }
+func (k EventKind) Long() bool {
+	return k == Bark || k == Text || k == Sentence || k == Thought || k == Judge
+}
 
 func (w *World) emit(e Event) { w.out = append(w.out, e) }
 
@@ -108,7 +112,10 @@ func (w *World) begin() error {
 	r.SetHost(w.host)
 	cfg := npc.WorldConfig{Engine: r.Engine, Model: r.Model, Player: w.def.Player, Lore: w.def.Lore, Rules: w.def.Rules,
 		BarkQuiet: w.def.BarkQuiet, ActionTimeout: w.def.ActionTimeout, Seed: w.def.Seed,
-		Blocked: w.def.Blocked}
+		Blocked: w.def.Blocked, ContentTimeout: w.def.ContentTimeout}
+	if w.def.ContentHook {
+		cfg.Content = w.judged
+	}
 	if w.memory != nil {
 		cfg.Memory = w.memory
 	}
@@ -138,6 +145,7 @@ func (w *World) gatherTalk() {
 		w.hear(&w.heard[i])
 		w.heard[i] = npc.Event{}
 	}
+	w.gatherAsks()
 }
 
 // hear takes one event of the characters.

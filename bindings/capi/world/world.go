@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 
@@ -44,11 +45,14 @@ type World struct {
 	free     []int      // indices that are free again
 	byName   map[npc.AgentID]*NPC
 	actions  map[npc.TurnID]npc.Action // that the game did not answer yet
+	asked    *ask                      // the sentence that the game is to judge; nil: none
+	sentence uint64                    // the number of the last one
 	heard    []npc.Event               // memory of Poll
 	recalled []rag.Event               // likewise
 	out      []Event                   // to be polled; out[:given] were
 	given    int
 	totals   Totals
+	heap     [3]metrics.Sample // memory of Statistics
 	frames   uint64
 	phase    scheduler.Phase       // as the host last said it, for a runtime that comes later
 	host     scheduler.HostSignals // likewise
@@ -58,6 +62,7 @@ type World struct {
 	memory   *memory                       // set before loading is closed
 	progress atomic.Uint64                 // of loading: a float64's bits
 	warm     chan npc.AgentSpec            // to be warmed up
+	asks     chan *ask                     // sentences to be judged, one at a time
 	log      lineRing
 	work     workTotals
 
@@ -74,7 +79,8 @@ func open(def Def, index1 uint16) *World {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &World{
 		generation: generation(), index1: index1, def: def, state: Loading,
-		byName: map[npc.AgentID]*NPC{}, actions: map[npc.TurnID]npc.Action{}, warm: make(chan npc.AgentSpec, maxWarm),
+		heap: heapSamples(), byName: map[npc.AgentID]*NPC{}, actions: map[npc.TurnID]npc.Action{}, warm: make(chan npc.AgentSpec, maxWarm),
+		asks:   make(chan *ask, 1),
 		cancel: cancel, quit: make(chan struct{}), loading: make(chan struct{}),
 		heating: make(chan struct{}), ended: make(chan struct{}),
 	}

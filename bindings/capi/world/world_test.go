@@ -160,6 +160,47 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
+// A sentence that nobody will hear any more holds no other one up, whatever the
+// game still owes to it: the timeout here is longer than the test.
+func TestJudgeLetsGo(t *testing.T) {
+	id := create(t, Def{ContentHook: true, ContentTimeout: time.Hour})
+	said := func(name string) NPCID {
+		npc := character(t, id, NPCDef{Name: name})
+		with(t, npc, func(n *NPC) {
+			if _, err := n.Say("I am " + name + "."); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return npc
+	}
+	frames(t, id, WorldReady)
+	gone := said("one")
+	frames(t, id, Judge)
+	said("two")
+	with(t, gone, func(n *NPC) {
+		if err := n.Destroy(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	frames(t, id, Judge)
+	in(t, id, func(w *World) {
+		if w.asked.Text != "I am two." {
+			t.Errorf("asked %+v", w.asked.Utterance)
+		}
+		if err := w.Judge(w.sentence-1, VerdictAllow, ""); CodeOf(err) != Nothing {
+			t.Errorf("a verdict on what is gone: %v", err)
+		}
+		if err := w.Judge(w.sentence, VerdictReplace, "Call me\u202e three."); err != nil {
+			t.Error(err)
+		}
+	})
+	if trace := frames(t, id, Done); !strings.Contains(trace, `6 "Call me three."`) {
+		t.Errorf("not replaced:\n%s", trace)
+	}
+	said("four") // and the world ends while it waits
+	frames(t, id, Judge)
+}
+
 // A memory is found by what it means where the world has an embedder.
 func TestEmbedder(t *testing.T) {
 	library, _, file := testassets.Embedder(t)

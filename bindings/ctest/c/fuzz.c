@@ -200,6 +200,11 @@ static int32_t make_world(random_state *r) {
         def.lore = text(r, lore, sizeof lore, &def.lore_bytes);
     }
     def.action_timeout_ns = 100000000;
+    if (one_in(r, 3)) {
+        def.content_hook = one_in(r, 10) ? (int32_t)next(r) : 1;
+        def.content_timeout_ns = one_in(r, 10) ? odd_time(r) : 100000000;
+        def.reserved0 = one_in(r, 10) ? (int32_t)next(r) : 0;
+    }
     if (def.model_kind == LULL_MODEL_LLAMA) {
         def.model_kind = 77;
     }
@@ -255,11 +260,12 @@ static int32_t poll(random_state *r) {
     } g;
     int32_t count = -7, n = one_in(r, 10) ? (int32_t)below(r, 10) - 5 : 4, result, i;
     int32_t bytes = one_in(r, 10) ? (int32_t)size(r, sizeof g.events[0]) : (int32_t)sizeof g.events[0];
+    lull_world_id world = any_world(r);
     if (n > 4) {
         n = 4;
     }
     memset(&g, 0x5a, sizeof g);
-    result = lull_poll_events(any_world(r), one_in(r, 40) ? NULL : g.events, bytes, n, one_in(r, 40) ? NULL : &count);
+    result = lull_poll_events(world, one_in(r, 40) ? NULL : g.events, bytes, n, one_in(r, 40) ? NULL : &count);
     for (i = 0; i < 16; i++) {
         if (g.before[i] != 0x5a || g.after[i] != 0x5a) {
             printf("FAIL a byte beside the events changed\n");
@@ -271,6 +277,9 @@ static int32_t poll(random_state *r) {
         if (e->text_bytes < 0 || e->text_bytes >= LULL_EVENT_TEXT_BYTES || e->text[e->text_bytes] != 0 || e->kind < 1) {
             printf("FAIL event of kind %d with %d bytes\n", (int)e->kind, (int)e->text_bytes);
             failed = 1;
+        }
+        if (e->kind == LULL_EVENT_JUDGE && !one_in(r, 3)) {
+            lull_sentence_judge(world, e->sentence, (int32_t)below(r, 3), NULL, 0);
         }
     }
     return result;
@@ -338,6 +347,7 @@ static int32_t structs(random_state *r, uint32_t which) {
         lull_frame_sample sample;
         lull_host_signals signals;
     } u;
+    lull_decision decision;
     int null = one_in(r, 30);
     memset(&u, (int)below(r, 3) * 0x41, sizeof u);
     switch (which) {
@@ -364,7 +374,8 @@ static int32_t structs(random_state *r, uint32_t which) {
         u.sample.begin_ns = odd_time(r);
         u.sample.end_ns = u.sample.begin_ns / 2 + odd_time(r) / 2;
         u.sample.target_ns = odd_time(r);
-        return lull_frame_add_sample(any_world(r), null ? NULL : &u.sample, NULL);
+        decision.struct_size = size(r, sizeof decision);
+        return lull_frame_add_sample(any_world(r), null ? NULL : &u.sample, one_in(r, 3) ? NULL : &decision);
     default:
         u.signals.struct_size = size(r, sizeof u.signals);
         u.signals.thermal = (int32_t)below(r, 9) - 1;
@@ -376,7 +387,7 @@ static int32_t structs(random_state *r, uint32_t which) {
 static int32_t save_and_load(random_state *r, char *save, int64_t room, int64_t *length) {
     int64_t n = 0;
     int32_t result;
-    switch (below(r, 5)) {
+    switch (below(r, 6)) {
     case 0:
         result = lull_world_save(any_world(r), save, room, &n);
         *length = result == LULL_OK ? n : *length;
@@ -390,6 +401,8 @@ static int32_t save_and_load(random_state *r, char *save, int64_t room, int64_t 
         return lull_world_load(any_world(r), one_in(r, 20) ? NULL : save, *length);
     case 3:
         return lull_world_load(any_world(r), save, one_in(r, 2) ? INT64_MAX : -5);
+    case 4:
+        return lull_world_save_file(any_world(r), one_in(r, 10) ? NULL : "no/such/file", LULL_TERMINATED);
     default:
         return lull_world_load_file(any_world(r), one_in(r, 10) ? NULL : "no/such/file", LULL_TERMINATED);
     }
@@ -401,7 +414,10 @@ static int32_t say(random_state *r) {
     int32_t bytes, other_bytes;
     uint64_t reply;
     const char *t = text(r, line, sizeof line, &bytes), *o = text(r, other, sizeof other, &other_bytes);
-    switch (below(r, 12)) {
+    switch (below(r, 13)) {
+    case 12:
+        return lull_sentence_judge(any_world(r), any_reply(r), (int32_t)below(r, 5) - 1, one_in(r, 2) ? NULL : t,
+                                   one_in(r, 2) ? 0 : bytes);
     case 0:
         return lull_npc_cue(any_npc(r), t, bytes, one_in(r, 3) ? NULL : &reply);
     case 1:

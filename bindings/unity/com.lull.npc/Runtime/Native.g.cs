@@ -181,8 +181,27 @@ namespace Lull.Native
         LULL_EVENT_MEMORY_FAILED = 18,
         /// <summary>lull_world_save_memories is done; text is the path</summary>
         LULL_EVENT_MEMORY_SAVED = 19,
-        /// <summary>a sentence was not said, for a blocked word; text is said instead, or nothing</summary>
+        /// <summary>
+        /// a sentence was not said: a blocked word, or the host; text is said instead,
+        /// or nothing
+        /// </summary>
         LULL_EVENT_BLOCKED = 20,
+        /// <summary>
+        /// text is a sentence that nobody heard yet: lull_sentence_judge says whether it
+        /// may be; def.content_hook asks for it
+        /// </summary>
+        LULL_EVENT_JUDGE = 21,
+    }
+
+    /// <summary>What becomes of a sentence that the host judged.</summary>
+    public enum lull_verdict : int
+    {
+        /// <summary>it is said</summary>
+        LULL_VERDICT_ALLOW = 0,
+        /// <summary>another is said instead</summary>
+        LULL_VERDICT_REPLACE = 1,
+        /// <summary>it is not said</summary>
+        LULL_VERDICT_BLOCK = 2,
     }
 
     /// <summary>Why a reply ended.</summary>
@@ -364,6 +383,11 @@ namespace Lull.Native
         public int blocked_bytes;
         /// <summary>of embedder; default LULL_TERMINATED</summary>
         public int embedder_bytes;
+        /// <summary>to judge a sentence, which is else not said; 0, the default: two seconds</summary>
+        public long content_timeout_ns;
+        /// <summary>1: a sentence is heard only after lull_sentence_judge, a frame later; default 0</summary>
+        public int content_hook;
+        public int reserved0;
     }
 
     /// <summary>Where a world is.</summary>
@@ -609,6 +633,8 @@ namespace Lull.Native
         public int text_bytes;
         /// <summary>LULL_EVENT_TEXT_BYTES</summary>
         public fixed byte text[256];
+        /// <summary>JUDGE: its number, for lull_sentence_judge</summary>
+        public ulong sentence;
     }
 
     /// <summary>What a world did since it was created.</summary>
@@ -641,6 +667,10 @@ namespace Lull.Native
         public long last_total_ns;
         /// <summary>that are kept</summary>
         public ulong memories;
+        /// <summary>of the process, in lull's own heap: without the model and its cache</summary>
+        public ulong heap_bytes;
+        /// <summary>of the process, since the library was loaded; frames make none</summary>
+        public ulong heap_allocations;
     }
 
     public static unsafe class lull
@@ -1040,6 +1070,18 @@ namespace Lull.Native
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         public static extern int lull_npc_explain(lull_npc_id npc, byte* buffer, int capacity_bytes, int* length_bytes);
+
+        /// <summary>
+        /// Answers LULL_EVENT_JUDGE, whose sentence it names: whether it is said. verdict
+        /// is enum lull_verdict. text is what LULL_VERDICT_REPLACE says instead, in one
+        /// line, and null otherwise. What is not answered in def.content_timeout_ns is
+        /// not said. Sentences come one after the other: answer soon, from a list of your
+        /// own or, frames later, with what a classifier on another thread found.
+        /// \returns LULL_ERROR_NOTHING where nobody waits for it: it was answered, is late, or its reply was cut short.
+        /// \threadsafety One thread at a time for each world.
+        /// </summary>
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        public static extern int lull_sentence_judge(lull_world_id world, ulong sentence, int verdict, byte* text, int text_bytes);
 
         /// <summary>
         /// Takes every action and target from the NPC.
