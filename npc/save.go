@@ -55,17 +55,9 @@ func (c *Chat) Save() ([]byte, error) {
 // only where they spell the text. On error, which wraps ErrSave, nothing has
 // changed.
 func (c *Chat) Load(data []byte) error {
-	if len(data) > maxSaveBytes {
-		return fmt.Errorf("%w: %d bytes, want at most %d", ErrSave, len(data), maxSaveBytes)
-	}
 	var s save
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
-		return fmt.Errorf("%w: byte %d: %w", ErrSave, d.InputOffset(), err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("%w: byte %d: something follows the save", ErrSave, d.InputOffset())
+	if err := readSave(data, maxSaveBytes, &s); err != nil {
+		return err
 	}
 	switch {
 	case s.Lull != SaveVersion:
@@ -85,6 +77,23 @@ func (c *Chat) Load(data []byte) error {
 		history[i] = llm.Turn(t)
 	}
 	c.history, c.first, c.said, c.asked = history, s.First, s.Said, nil
+	return nil
+}
+
+// readSave reads JSON of most bytes at most into a save: known fields, and nothing
+// after it. The error wraps ErrSave.
+func readSave(data []byte, most int, into any) error {
+	if len(data) > most {
+		return fmt.Errorf("%w: %d bytes, want at most %d", ErrSave, len(data), most)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%w: byte %d: %w", ErrSave, d.InputOffset(), err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: byte %d: something follows the save", ErrSave, d.InputOffset())
+	}
 	return nil
 }
 

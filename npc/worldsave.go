@@ -1,10 +1,8 @@
 package npc
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -66,17 +64,9 @@ func (w *World) Save() ([]byte, error) {
 // past. Who is not in the world yet gets its past when it is added. Tokens of
 // another model do no harm. On error, which wraps ErrSave, nothing has changed.
 func (w *World) Load(data []byte) error {
-	if len(data) > maxWorldSave {
-		return fmt.Errorf("%w: %d bytes, want at most %d", ErrSave, len(data), maxWorldSave)
-	}
 	var s worldSave
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
-		return fmt.Errorf("%w: byte %d: %w", ErrSave, d.InputOffset(), err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("%w: byte %d: something follows the save", ErrSave, d.InputOffset())
+	if err := readSave(data, maxWorldSave, &s); err != nil {
+		return err
 	}
 	if err := s.check(w); err != nil {
 		return fmt.Errorf("%w: %w", ErrSave, err)
