@@ -153,6 +153,16 @@ func TestExits(t *testing.T) {
 	}
 }
 
+// TestCodes makes the mistakes of a host one by one, under ASan and UBSan.
+func TestCodes(t *testing.T) {
+	program := compileC(t, "codes", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+	out, err := tryCommand(t, time.Minute, []string{"ASAN_OPTIONS=detect_leaks=0"}, program)
+	if err != nil {
+		t.Fatalf("%s\n%v", out, err)
+	}
+	t.Log(strings.TrimSpace(out))
+}
+
 // TestFuzz makes random calls from C under ASan and UBSan.
 func TestFuzz(t *testing.T) {
 	program := compileC(t, "fuzz", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

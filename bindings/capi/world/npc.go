@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"io/fs"
 	"math"
 
 	"github.com/lull-npc/lull/npc"
@@ -94,7 +95,7 @@ func (d NPCDef) persona() (npc.Persona, error) {
 		return p, Errorf(InvalidArgument, "persona or persona_file must be given")
 	}
 	switch {
-	case errors.Is(err, npc.ErrPersona):
+	case errors.Is(err, npc.ErrPersona) && !errors.Is(err, fs.ErrNotExist):
 		return p, Errorf(Persona, "%v", err)
 	case err != nil:
 		return p, Errorf(File, "%v", err)
