@@ -2,7 +2,8 @@
  * state. Prints what it measured; the test reads it.
  *
  *     life cycles scripted|real N      N worlds, destroyed while loading, idle, speaking
- *     life exit HOW scripted|real      HOW: return, exit, loading, speaking, saving
+ *     life exit HOW scripted|real FOLDER
+ *                                      HOW: return, exit, loading, speaking, saving; prints "leaving" before
  */
 #define _GNU_SOURCE
 #include "lull.h"
@@ -51,13 +52,17 @@ static long resident_kb(void) {
     return resident * 4;
 }
 
-static lull_world_id make(const char *kind) {
+static lull_world_id make(const char *kind, const char *memories) {
     lull_world_id none = {0, 0}, world;
     lull_world_def def;
     check(lull_default_world_def(&def, sizeof def), none, "def");
     if (strcmp(kind, "real") != 0) {
         def.model_kind = LULL_MODEL_SCRIPTED;
         def.scripted_token_ns = 2000000;
+    }
+    if (memories != NULL) {
+        def.memory_mode = LULL_MEMORY_FOLDER;
+        def.memory_folder = memories;
     }
     check(lull_world_create(&def, &world), none, "create");
     return world;
@@ -67,7 +72,9 @@ static lull_npc_id speaker(lull_world_id world) {
     lull_npc_def who;
     lull_npc_id npc;
     check(lull_default_npc_def(&who, sizeof who), world, "npc def");
-    who.persona_file = "blacksmith";
+    /* A short sheet, which is soon read: these worlds live for a moment. */
+    who.persona = "lull: 1\nname: Ann\ndescription: a shepherd in the hills who says little.\n";
+    who.reply_tokens_max = 8;
     check(lull_npc_create(world, &who, &npc), world, "npc");
     return npc;
 }
@@ -88,7 +95,7 @@ static void until(lull_world_id world, int32_t kind) {
 
 /* One world, destroyed in one of four states. Returns how long that took. */
 static int64_t cycle(const char *kind, int state) {
-    lull_world_id none = {0, 0}, world = make(kind);
+    lull_world_id none = {0, 0}, world = make(kind, NULL);
     lull_npc_id npc = speaker(world);
     int64_t begin;
     if (state > 0) {
@@ -128,27 +135,38 @@ static int cycles(const char *kind, int n) {
     return 0;
 }
 
-static int leave(const char *how, const char *kind) {
-    lull_world_id world = make(kind);
+static void leaving(void) {
+    printf("leaving\n");
+    fflush(stdout);
+}
+
+static int leave(const char *how, const char *kind, const char *folder) {
+    char path[4096];
+    lull_memory_def seen;
+    lull_world_id world = make(kind, folder);
     lull_npc_id npc = speaker(world);
-    static char save[1 << 20];
-    int64_t length = 0;
+    int i;
     if (strcmp(how, "loading") == 0) {
+        leaving();
         exit(0);
     }
     until(world, LULL_EVENT_WORLD_READY);
     check(lull_npc_say(npc, "Tell me of the mine and of the wolves on the road.", -1, NULL), world, "say");
     if (strcmp(how, "speaking") == 0) {
         until(world, LULL_EVENT_TEXT);
-        exit(0);
+    } else if (strcmp(how, "saving") == 0) { /* and memories are still on their way to the disk */
+        check(lull_default_memory_def(&seen, sizeof seen), world, "memory def");
+        seen.text = "Wolves came down to the road at night.";
+        for (i = 0; i < 200; i++) {
+            check(lull_npc_remember(npc, &seen), world, "remember");
+        }
+        snprintf(path, sizeof path, "%s/save", folder);
+        check(lull_world_save_file(world, path, LULL_TERMINATED), world, "save");
+        snprintf(path, sizeof path, "%s/memories", folder);
+        check(lull_world_save_memories(world, path, LULL_TERMINATED), world, "save memories");
     }
-    if (strcmp(how, "saving") == 0) {
-        until(world, LULL_EVENT_DONE);
-        check(lull_world_save(world, save, sizeof save, &length), world, "save");
-        check(lull_npc_say(npc, "And what of the inn?", -1, NULL), world, "say");
-        exit(length > 0 ? 0 : 1);
-    }
-    if (strcmp(how, "exit") == 0) {
+    leaving();
+    if (strcmp(how, "return") != 0) {
         exit(0);
     }
     return 0;
@@ -158,9 +176,9 @@ int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "cycles") == 0) {
         return cycles(argv[2], atoi(argv[3]));
     }
-    if (argc == 4 && strcmp(argv[1], "exit") == 0) {
-        return leave(argv[2], argv[3]);
+    if (argc == 5 && strcmp(argv[1], "exit") == 0) {
+        return leave(argv[2], argv[3], argv[4]);
     }
-    fprintf(stderr, "usage: life cycles scripted|real N, or life exit HOW scripted|real\n");
+    fprintf(stderr, "usage: life cycles scripted|real N, or life exit HOW scripted|real FOLDER\n");
     return 2;
 }
