@@ -61,6 +61,22 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// Korean particles follow the sound before them.
+func TestParticles(t *testing.T) {
+	g := load(t)
+	for _, c := range []struct{ key, name, value, want string }{
+		{"hint.talk", "name", "렌", "E 렌과 대화"},
+		{"hint.talk", "name", "틸다", "E 틸다와 대화"},
+		{"hint.talk", "name", "Wren", "E Wren와(과) 대화"},
+		{"loading", "area", "오래된 숲", "오래된 숲으로 가는 중"},
+		{"loading", "area", "해로미어 마을", "해로미어 마을로 가는 중"},
+	} {
+		if got := g.Texts["ko"].Say(c.key, "key", "E", c.name, c.value); got != c.want {
+			t.Errorf("%s of %s: %q, want %q", c.key, c.value, got, c.want)
+		}
+	}
+}
+
 func FuzzCorrect(f *testing.F) {
 	g, err := Load()
 	if err != nil {

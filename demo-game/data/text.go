@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Texts is what the screen says in one language, by key.
@@ -18,6 +19,38 @@ func (t Texts) Say(key string, pairs ...string) string {
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		s = strings.ReplaceAll(s, "{"+pairs[i]+"}", pairs[i+1])
+	}
+	return particles(s)
+}
+
+// forms are the Korean particles that follow the sound before them: as a text
+// writes them, after a consonant, after a vowel.
+var forms = [...][3]string{{"을(를)", "을", "를"}, {"이(가)", "이", "가"}, {"은(는)", "은", "는"},
+	{"와(과)", "과", "와"}, {"(으)로", "으로", "로"}}
+
+// particles chooses the form of each particle by the letter before it. After
+// other letters than Hangul both forms stay.
+func particles(s string) string {
+	for _, f := range forms {
+		for from := 0; ; {
+			i := strings.Index(s[from:], f[0])
+			if i < 0 {
+				break
+			}
+			at := from + i
+			before, _ := utf8.DecodeLastRuneInString(s[:at])
+			if before < '가' || before > '힣' {
+				from = at + len(f[0])
+				continue
+			}
+			const finals, rieul = 28, 8 // of a syllable's last consonant; ㄹ takes 로
+			form := f[2]
+			if last := (before - '가') % finals; last != 0 && !(last == rieul && f[1] == "으로") {
+				form = f[1]
+			}
+			s = s[:at] + form + s[at+len(f[0]):]
+			from = at + len(form)
+		}
 	}
 	return s
 }

@@ -110,6 +110,8 @@ func (r *Renderer) sprite(o *ui.Op) {
 		op.GeoM.Scale(-1, 1)
 		op.GeoM.Translate(data.TileSize, 0)
 	}
+	times := float64(o.Rect.Dx()) / data.TileSize
+	op.GeoM.Scale(times, times)
 	op.GeoM.Translate(float64(o.Rect.Min.X), float64(o.Rect.Min.Y))
 	r.screen.DrawImage(frames[o.Frame%len(frames)], op)
 }

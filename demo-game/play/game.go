@@ -222,6 +222,10 @@ func (g *Game) text(key string, pairs ...string) string {
 	return g.data.Texts[g.lang].Say(key, pairs...)
 }
 
+// called is somebody's name on the screen.
+func (g *Game) called(who string) string { return g.text("name." + who) }
+
+// name is somebody's name as the model knows it.
 func (g *Game) name(who string) string {
 	if p := g.data.Person(who); p != nil {
 		return p.Persona.Name

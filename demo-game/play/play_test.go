@@ -12,6 +12,7 @@ import (
 	"github.com/lull-npc/lull/demo-game/data"
 	"github.com/lull-npc/lull/demo-game/input"
 	"github.com/lull-npc/lull/demo-game/meter"
+	"github.com/lull-npc/lull/demo-game/rules"
 	"github.com/lull-npc/lull/demo-game/talk"
 	"github.com/lull-npc/lull/demo-game/ui"
 )
@@ -119,6 +120,9 @@ func TestTourIsReadable(t *testing.T) {
 					t.Errorf("%s, HUD %t, tick %d, %s: %s", c.lang, c.hud, tick, g.Screen(), p)
 				}
 			}
+		}
+		if g.world.Quest != rules.QuestDone {
+			t.Errorf("%s: the tour ends with the quest %s", c.lang, g.world.Quest)
 		}
 		if len(g.Faults()) > 0 {
 			t.Errorf("%s: %v", c.lang, g.Faults())

@@ -71,7 +71,7 @@ func (g *Game) viewTitle(v *ui.View) {
 func (g *Game) viewWorld(v *ui.View) {
 	w := g.world
 	v.Status = g.text("status", "hp", itoa(w.HP), "gold", itoa(w.Gold), "name", itoa(w.Name))
-	v.Order = g.text("order.now", "name", g.name(g.data.Companion), "order", g.text("order."+string(w.Ally.Order)))
+	v.Order = g.text("order.now", "name", g.called(g.data.Companion), "order", g.text("order."+string(w.Ally.Order)))
 	v.Help = g.text("hint.help", "key", g.keys.Key(input.Menu))
 	if w.Fighting() {
 		v.Help = g.text("combat.orders")
@@ -84,7 +84,7 @@ func (g *Game) viewWorld(v *ui.View) {
 	act := g.keys.Key(input.Act)
 	switch who := w.Near(); {
 	case who != "":
-		v.Hints = append(v.Hints, g.text("hint.talk", "key", act, "name", g.name(who)))
+		v.Hints = append(v.Hints, g.text("hint.talk", "key", act, "name", g.called(who)))
 	case w.NearOre():
 		v.Hints = append(v.Hints, g.text("hint.ore", "key", act))
 	case w.NearDen():
@@ -143,8 +143,11 @@ func (g *Game) viewActors(v *ui.View) {
 }
 
 func (g *Game) viewDialogue(v *ui.View) {
-	v.Speaker, v.Typing, v.Input = g.name(g.talkTo), g.typing, string(g.input)
+	v.Speaker, v.Typing, v.Input = g.called(g.talkTo), g.typing, string(g.input)
 	v.Thinking = g.thinks[g.talkTo]
+	if p := g.data.Person(g.talkTo); p != nil {
+		v.Face = p.Look
+	}
 	for _, l := range g.heard {
 		l.Text = string([]rune(l.Text)[:l.shown])
 		v.Heard = append(v.Heard, l.Line)

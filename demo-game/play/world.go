@@ -156,7 +156,7 @@ func (g *Game) happen(e *rules.Event) {
 		g.learn()
 	case rules.Told:
 		g.voices.Tell(e.Who, e.From, e.Text, g.Now())
-		g.note(g.text("note.rumour", "from", g.name(e.From), "to", g.name(e.Who)))
+		g.note(g.text("note.rumour", "from", g.called(e.From), "to", g.called(e.Who)))
 	}
 }
 

@@ -33,6 +33,7 @@ var (
 	Leaf   = color.RGBA{0x7c, 0xc0, 0x6a, 0xff}
 	Ember  = color.RGBA{0xe0, 0x5d, 0x44, 0xff}
 	Violet = color.RGBA{0xa8, 0x7c, 0xd8, 0xff}
+	Meadow = color.RGBA{0x3f, 0x6a, 0x3c, 0xff}
 	Sky    = color.RGBA{0x6f, 0xb7, 0xd9, 0xff}
 )
 
@@ -44,7 +45,7 @@ const (
 	OpFill   OpKind = iota // Rect in Colour
 	OpFrame                // its edge, one pixel
 	OpText                 // Text from the upper left corner of Rect, Frame times as large (0: once)
-	OpSprite               // Name, Frame, at Rect.Min, mirrored with Flip
+	OpSprite               // Name, Frame, as large as Rect, mirrored with Flip
 	OpArea                 // the ground of area Name
 	OpGlow                 // Frame particles, for load on the GPU
 )
@@ -145,6 +146,11 @@ func (c *Canvas) Paragraph(box image.Rectangle, dy int, text string, col color.R
 func (c *Canvas) Sprite(name string, frame, x, y int, flip bool) {
 	c.Ops = append(c.Ops, Op{Kind: OpSprite, Name: name, Frame: frame, Flip: flip,
 		Rect: image.Rect(x, y, x+16, y+16)})
+}
+
+// Portrait shows a picture of package art as large as a square.
+func (c *Canvas) Portrait(name string, frame int, square image.Rectangle) {
+	c.Ops = append(c.Ops, Op{Kind: OpSprite, Name: name, Frame: frame, Rect: square})
 }
 
 // Measure is how wide a line is in pixels.

@@ -92,6 +92,9 @@ func showWorld(c *Canvas, v *View) {
 	c.Ops = append(c.Ops, Op{Kind: OpArea, Name: v.Area})
 	for i := range v.Actors {
 		a := &v.Actors[i]
+		if a.Look != "arc" {
+			c.Fill(image.Rect(a.X-5, a.Y+2, a.X+5, a.Y+4), Shade)
+		}
 		c.Sprite(a.Look, a.Frame, a.X-8, a.Y-12, a.Flip)
 		if a.Full > 0 && a.HP < a.Full {
 			bar := image.Rect(a.X-8, a.Y-16, a.X+8, a.Y-14)
@@ -197,8 +200,13 @@ func showStatus(c *Canvas, v *View) {
 func showDialogue(c *Canvas, v *View) {
 	outer := image.Rect(20, 188, Width-20, Height-6)
 	box := c.Panel(outer)
-	c.Text(image.Rect(box.Min.X, box.Min.Y, box.Min.X+200, box.Max.Y), 0, v.Speaker, Gold)
-	left := image.Rect(box.Min.X, box.Min.Y+18, box.Min.X+360, box.Max.Y)
+	const face = 48 // three times a sprite
+	portrait := image.Rect(box.Min.X, box.Min.Y, box.Min.X+face+8, box.Min.Y+face+8)
+	c.Fill(portrait, Meadow)
+	c.Edge(portrait, Gold)
+	c.Portrait(v.Face, int(v.Tick/30)%2, portrait.Inset(4))
+	c.Centred(image.Rect(portrait.Min.X-6, box.Min.Y, portrait.Max.X+6, box.Max.Y), face+12, v.Speaker, Gold)
+	left := image.Rect(portrait.Max.X+10, box.Min.Y, box.Min.X+364, box.Max.Y)
 	showHeard(c, v, left)
 	right := image.Rect(box.Min.X+376, box.Min.Y, box.Max.X, box.Max.Y)
 	c.Fill(image.Rect(right.Min.X-8, box.Min.Y, right.Min.X-7, box.Max.Y), Dim)
@@ -396,7 +404,7 @@ const graphHeight = 28
 
 func showHUD(c *Canvas, h *HUD) {
 	box := hudBox
-	c.Fill(box, opaque(Ink))
+	c.Fill(box, Night)
 	c.Edge(box, Sky)
 	in := box.Inset(5)
 	c.Text(in, 0, h.Head, Paper)

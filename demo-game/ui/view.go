@@ -70,6 +70,7 @@ type View struct {
 
 	// Dialogue.
 	Speaker  string
+	Face     string // a sprite of the speaker
 	Heard    []Line // oldest first
 	Typing   bool
 	Input    string
