@@ -28,6 +28,7 @@ type chatFlags struct {
 
 	speculate string
 	draft     string
+	devices   string
 }
 
 func newChatCommand(a *app) *cobra.Command {
@@ -44,10 +45,14 @@ shown. With --json the whole conversation is printed as one object at the end.
 
 Tokens are guessed ahead where that pays on this machine: from what was said
 before, and by a small draft model if --draft names one with the same
-vocabulary. It changes the speed, not the replies.`,
+vocabulary. It changes the speed, not the replies.
+
+Once "lull calibrate" has measured this machine, the model runs where replies
+were shortest; --devices says otherwise, and "lull devices" shows the choice.`,
 		Example: fmt.Sprintf(`  lull chat                       # %s
   lull chat my-wizard.yaml --seed 7
   lull chat --model smollm2-135m-instruct-q8_0 --draft smollm2-135m-instruct-q4_0 --stats
+  lull chat --devices prefill=Vulkan0,decode=CPU --llama-lib llama-linux-x64-vulkan
   printf 'Hello!\nWhat do you sell?\n' | lull chat %s --greedy --json`, npc.Shipped()[0], npc.Shipped()[0]),
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,6 +73,7 @@ vocabulary. It changes the speed, not the replies.`,
 	c.Flags().BoolVar(&f.stats, "stats", false, "show after each reply what it cost")
 	c.Flags().StringVar(&f.draft, "draft", "", "draft model: a GGUF `FILE`, or a model's name in the cache")
 	c.Flags().StringVar(&f.speculate, "speculate", "auto", "who guesses tokens ahead: auto, off, ngram or model")
+	addDevices(c, &f.devices)
 	return c
 }
 
@@ -113,6 +119,9 @@ func (a *app) chat(ctx context.Context, persona string, f chatFlags) error {
 	cfg := local.Config{
 		Spec:    local.Spec{Steer: local.SteerNone, Threads: f.threads, Speculation: local.SpeculateElastic},
 		Context: f.context, Speculate: s.mode, Draft: f.draft,
+	}
+	if cfg.Devices, err = a.whichDevices(f.devices); err != nil {
+		return err
 	}
 	if s.run, err = a.open(ctx, cfg); err != nil {
 		return err

@@ -22,7 +22,8 @@ func newDevicesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
 		Short: "List what the model can be computed on",
-		Long: `List the devices of ggml's registry: processors, graphics cards, NPUs.
+		Long: `List the devices of ggml's registry: processors, graphics cards, NPUs; and where
+"auto" would run the model in use, by what "lull calibrate" has measured.
 
 stop says whether a running batch can be stopped between two operations; where
 it can't, only small batches keep a frame safe. state says whether a
@@ -36,8 +37,9 @@ conversation can be moved to and from the device.`,
 			if err != nil {
 				return advise(err)
 			}
+			choice := a.deviceChoice()
 			if a.json {
-				return a.ui.object(map[string]any{"devices": list})
+				return a.ui.object(map[string]any{"devices": list, "choice": choice})
 			}
 			t := a.ui.table("device", "kind", "memory", "stop", "state", "backend", "name")
 			for _, d := range list {
@@ -45,6 +47,7 @@ conversation can be moved to and from the device.`,
 					yesNo(d.CanState), d.Registry, d.Name})
 			}
 			a.ui.render(t)
+			a.showChoice(choice)
 			return nil
 		},
 	}

@@ -23,6 +23,17 @@ type Config struct {
 
 	Device string // ggml device id; default the CPU
 
+	// Devices says in a text where the model runs, instead of Device and Placement:
+	//
+	//	""                            the CPU
+	//	"auto"                        what `lull calibrate` found best here, in each frame anew; without
+	//	                              figures that hold it is the CPU, and Note is told why
+	//	"Vulkan0"                     that device
+	//	"prefill=Vulkan0,decode=CPU"  prompts on one and replies on the other
+	//
+	// ChooseDevices shows what "auto" comes to.
+	Devices string
+
 	// Placement holds the model on more devices than Device and lets the
 	// controller choose between them; nil: Device alone.
 	Placement *PlacementConfig
@@ -77,7 +88,7 @@ type Config struct {
 // call it from a goroutine of its own, and cancel ctx to give up. On error
 // nothing is left running.
 func Open(ctx context.Context, cfg Config) (*Runtime, error) {
-	if err := errors.Join(cfg.Spec.validate(), cfg.validateGuess()); err != nil {
+	if err := errors.Join(cfg.Spec.validate(), cfg.validateGuess(), CheckDevices(cfg.Devices)); err != nil {
 		return nil, err
 	}
 	if cfg.Clock == nil {
@@ -116,6 +127,9 @@ func (cfg *Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.Adm
 		return nil, err
 	}
 	cfg.tell("library", 1)
+	if err := cfg.placeByDevices(found); err != nil {
+		return nil, err
+	}
 	if err := cfg.locateDraft(ctx); err != nil { // a wrong name should not cost the target's loading
 		return nil, err
 	}

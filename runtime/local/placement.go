@@ -23,6 +23,7 @@ type Placed struct {
 	devices []*placedDevice
 	info    llm.Info
 	profile *scheduler.PlacementProfile // nil: Place says where
+	fixed   *scheduler.Placement        // nil: the controller says where
 	gate    manyGates
 	note    func(DeviceEvent)
 

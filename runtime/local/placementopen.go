@@ -22,6 +22,9 @@ type PlacementConfig struct {
 	// where it fails.
 	Profile *scheduler.PlacementProfile
 
+	// Fixed says where, whatever the controller would choose; nil: it chooses.
+	Fixed *scheduler.Placement
+
 	// Lost is told of a device that failed, on the worker's thread; nil: only
 	// Config.Note is.
 	Lost func(DeviceEvent)
@@ -76,6 +79,10 @@ func (cfg *Config) openPlaced(ctx context.Context, file string, opt llamacpp.Opt
 	})
 	if err != nil {
 		return nil, err
+	}
+	if p.fixed = cfg.Placement.Fixed; p.fixed != nil {
+		p.Place(*p.fixed)
+		return p, nil
 	}
 	p.profile = p.held(cfg.Placement.Profile)
 	return p, nil

@@ -133,6 +133,11 @@ func (r *Runtime) apply() {
 	r.width.Store(int32(width))
 	r.noModel.Store(!model)
 	r.noPatterns.Store(!patterns)
+	if r.placed != nil && r.placed.fixed != nil {
+		d := &r.decision
+		d.Prefill, d.Decode, d.Offload = r.placed.fixed.Prefill, r.placed.fixed.Decode, false
+		return
+	}
 	r.placed.Place(scheduler.Placement{Prefill: r.decision.Prefill, Decode: r.decision.Decode,
 		Offload: r.decision.Offload})
 }

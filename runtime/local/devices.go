@@ -1,0 +1,278 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lull-npc/lull/runtime/assets"
+	"github.com/lull-npc/lull/runtime/calibrate"
+	"github.com/lull-npc/lull/runtime/llamacpp"
+	"github.com/lull-npc/lull/runtime/probe"
+	"github.com/lull-npc/lull/scheduler"
+)
+
+// ErrDevices is wrapped where Config.Devices can't be read.
+var ErrDevices = errors.New("want auto, a device, or prefill=DEVICE,decode=DEVICE")
+
+// devicesAuto is the text of Config.Devices that leaves it to what was measured.
+const devicesAuto = "auto"
+
+// parseDevices reads Config.Devices.
+func parseDevices(text string) (auto bool, on scheduler.Placement, err error) {
+	bad := func(why string) (bool, scheduler.Placement, error) {
+		return false, scheduler.Placement{}, fmt.Errorf("local: devices %q: %s: %w", text, why, ErrDevices)
+	}
+	words := strings.TrimSpace(text)
+	switch {
+	case words == "" || strings.EqualFold(words, devicesAuto):
+		return words != "", on, nil
+	case !strings.ContainsAny(words, "=,"):
+		return false, scheduler.Placement{Prefill: scheduler.DeviceID(words), Decode: scheduler.DeviceID(words)}, nil
+	}
+	for part := range strings.SplitSeq(words, ",") {
+		stage, id, _ := strings.Cut(part, "=")
+		stage, id = strings.TrimSpace(stage), strings.TrimSpace(id)
+		to := map[string]*scheduler.DeviceID{"prefill": &on.Prefill, "decode": &on.Decode}[strings.ToLower(stage)]
+		switch {
+		case to == nil:
+			return bad(fmt.Sprintf("no stage is called %q", stage))
+		case id == "":
+			return bad(stage + " has no device")
+		case *to != "":
+			return bad(stage + " stands there twice")
+		}
+		*to = scheduler.DeviceID(id)
+	}
+	if on.Prefill == "" || on.Decode == "" {
+		return bad("one of the stages is missing")
+	}
+	return false, on, nil
+}
+
+// CheckDevices reports what is wrong with a text for Config.Devices, before
+// anything is loaded; the error wraps ErrDevices.
+func CheckDevices(text string) error {
+	_, _, err := parseDevices(text)
+	return err
+}
+
+// placeByDevices fills in Device and Placement from Devices. The library is loaded.
+func (cfg *Config) placeByDevices(found assets.Located) error {
+	if cfg.Devices == "" {
+		return nil
+	}
+	if cfg.Device != "" || cfg.Placement != nil {
+		return errors.New("local: Devices goes without Device and Placement: it sets both")
+	}
+	auto, on, err := parseDevices(cfg.Devices)
+	if err != nil {
+		return err
+	}
+	if auto {
+		cfg.placeByProfile()
+		return nil
+	}
+	_, list, err := chosenDevices([]string{string(on.Prefill), string(on.Decode)})
+	if err != nil {
+		return err
+	}
+	for _, d := range list { // as ggml spells them
+		for _, id := range []*scheduler.DeviceID{&on.Prefill, &on.Decode} {
+			if strings.EqualFold(string(*id), d.ID) {
+				*id = scheduler.DeviceID(d.ID)
+			}
+		}
+	}
+	cfg.Device = string(on.Decode)
+	if on.Prefill == on.Decode {
+		return nil
+	}
+	if err := cfg.twoFit(found.Model.Path); err != nil {
+		return err
+	}
+	cfg.Placement = &PlacementConfig{Devices: []string{string(on.Prefill)}, Fixed: &on}
+	return nil
+}
+
+// placeByProfile takes what was measured here. Without figures that hold it is the
+// CPU alone, and a note says why.
+func (cfg *Config) placeByProfile() {
+	choice, err := ChooseDevices(cfg.Assets, cfg.cacheTokens(), cfg.Spec.Scheduler.FloorTokensPerSecond)
+	switch {
+	case err != nil:
+		cfg.note("the CPU alone: %v", err)
+		return
+	case choice.Why != "":
+		cfg.note("the CPU alone: %s", choice.Why)
+		return
+	case len(choice.Holds) < 2: // no frame would want another device
+		for _, r := range choice.Refused {
+			if r.Placement.Prefill == r.Placement.Decode {
+				cfg.note("the CPU alone; %s: %s", r.Placement, r.Why)
+			}
+		}
+		return
+	}
+	place := choice.placement
+	if cfg.Spec.Steer != SteerController {
+		// Nobody tells of frames, so the shortest reply is right once and for all.
+		free := choice.Rows[0].Placement
+		place.Fixed = &free
+		place.Devices = slices.DeleteFunc(place.Devices, func(id string) bool {
+			return id != string(free.Prefill) && id != string(free.Decode)
+		})
+	}
+	if len(place.Devices) > 0 {
+		cfg.Placement = place
+	}
+}
+
+// twoFit says in numbers what two copies of a model need, if that is more than
+// what is free. The caches are small beside what the estimate leaves.
+func (cfg *Config) twoFit(model string) error {
+	info, err := os.Stat(model)
+	if err != nil {
+		return err
+	}
+	free := probe.Host().Read(0, probe.Due{Pressure: true}).Memory.Available
+	need := 2 * (float64(info.Size()) + scratchBytes)
+	if free.Outcome == probe.OK && need > free.Value*memoryShare {
+		return fmt.Errorf("local: devices %q: two copies of the weights need %.0f MB, the budget is %.0f MB (half of "+
+			"what is free): name one device, or a smaller model", cfg.Devices, need/1e6, free.Value*memoryShare/1e6)
+	}
+	return nil
+}
+
+// cacheTokens is how many tokens the caches hold, as the engine's defaults have it.
+func (cfg *Config) cacheTokens() int {
+	each, many := cfg.Context, cfg.MaxSequences
+	if each == 0 {
+		each = 2048
+	}
+	if many == 0 {
+		many = 4
+	}
+	return each * many
+}
+
+// DeviceChoice is what Config.Devices "auto" comes to on this machine.
+type DeviceChoice struct {
+	Why     string   // why it is the CPU alone; "": the rows say where
+	File    string   // of the device profile, also where there is none yet
+	Stale   []string // what changed since it was measured
+	Missing bool     // nothing was measured
+
+	Holds   []scheduler.DeviceID // that will hold the model
+	Rows    []ChoiceRow          // the first is where nobody looks at frames
+	Refused []scheduler.Refusal  // what isn't offered, and why
+
+	placement *PlacementConfig
+}
+
+// ChoiceRow is what is chosen in one situation, once it has lasted.
+type ChoiceRow struct {
+	When      string
+	Placement scheduler.Placement
+	Reason    scheduler.PlaceReason
+}
+
+// ChooseDevices says what Config.Devices "auto" comes to with the model of o, a
+// cache of tokens and a floor in tokens a second (0: that of the balanced preset).
+// It fails only where library or model are missing.
+func ChooseDevices(o assets.Options, tokens int, floor float64) (*DeviceChoice, error) {
+	p, file, stale, err := StoredProfile(o)
+	c := &DeviceChoice{File: file, Stale: stale}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && file != "":
+		c.Missing = true
+		c.Why = "nothing was measured with this model yet: run `lull calibrate`"
+	case errors.Is(err, calibrate.ErrProfile):
+		c.Why = err.Error() + ": run `lull calibrate`"
+	case err != nil:
+		return nil, err
+	case len(stale) > 0:
+		c.Why = fmt.Sprintf("the device profile is stale, %s changed since it was measured: run `lull calibrate`",
+			strings.Join(stale, ", "))
+	default:
+		c.decide(p, PlacementFor(p, "", tokens), floor)
+	}
+	return c, nil
+}
+
+// situations are what the choice is shown in, and held for.
+var situations = []struct {
+	when string
+	in   scheduler.PlaceInput
+}{
+	{"menu, loading, no frames", scheduler.PlaceInput{Phase: scheduler.PhaseMenu}},
+	{"exploring, frames in time", scheduler.PlaceInput{Phase: scheduler.PhaseExplore}},
+	{"combat, frames in time", scheduler.PlaceInput{Phase: scheduler.PhaseCombat}},
+	{"frames wait for the CPU", scheduler.PlaceInput{Phase: scheduler.PhaseExplore, Bottleneck: scheduler.BoundCPU}},
+	{"frames wait for the GPU", scheduler.PlaceInput{Phase: scheduler.PhaseExplore, Bottleneck: scheduler.BoundGPU}},
+	{"frames wait for memory", scheduler.PlaceInput{Phase: scheduler.PhaseExplore,
+		Bottleneck: scheduler.BoundMemory}},
+	{"hot", scheduler.PlaceInput{Phase: scheduler.PhaseExplore,
+		Host: scheduler.HostSignals{ThermalHeadroom: 0.95, Thermal: scheduler.ThermalModerate}}},
+	{"battery saver", scheduler.PlaceInput{Phase: scheduler.PhaseExplore,
+		Host: scheduler.HostSignals{Power: scheduler.PowerSaver}}},
+}
+
+// lasted is longer than any dwell of the choice.
+const lasted = time.Minute
+
+// decide fills in the choice, of a profile that is not stale.
+func (c *DeviceChoice) decide(p *calibrate.DeviceProfile, place *PlacementConfig, floor float64) {
+	if floor <= 0 {
+		floor = scheduler.DefaultConfig().FloorTokensPerSecond
+	}
+	i := slices.IndexFunc(p.Devices, func(d calibrate.DeviceRow) bool { return d.Kind == string(llamacpp.CPU) })
+	if i < 0 {
+		c.Why = "the device profile has no CPU: run `lull calibrate`"
+		return
+	}
+	if err := place.Profile.Validate(); err != nil {
+		c.Why = fmt.Sprintf("the device profile is of no use, %v: run `lull calibrate --fresh`", err)
+		return
+	}
+	first := scheduler.DeviceID(p.Devices[i].ID)
+	for _, stage := range []scheduler.Stage{scheduler.StagePrefill, scheduler.StageDecode} {
+		if !slices.ContainsFunc(place.Profile.Figures, func(f scheduler.StageFigures) bool {
+			return f.Device == first && f.Stage == stage && !f.Offload
+		}) {
+			c.Why = fmt.Sprintf("%s of %s was not measured: run `lull calibrate`", stage, first)
+			return
+		}
+	}
+	start := scheduler.Placement{Prefill: first, Decode: first}
+	used := map[scheduler.DeviceID]bool{first: true}
+	for _, s := range situations {
+		for _, stage := range []scheduler.Stage{scheduler.StageIdle, scheduler.StageDecode} {
+			x, err := scheduler.NewPlacer(*place.Profile, start, 0)
+			if err != nil {
+				c.Why, c.Rows = strings.TrimPrefix(err.Error(), scheduler.ErrConfig.Error()+": "), nil
+				return
+			}
+			in := s.in
+			in.Stage, in.Floor = stage, floor
+			x.Choose(scheduler.Instant(lasted), &in) // it is wanted from now on
+			to, why := x.Choose(scheduler.Instant(2*lasted), &in)
+			used[to.Prefill], used[to.Decode] = true, true
+			if stage == scheduler.StageIdle {
+				c.Rows = append(c.Rows, ChoiceRow{s.when, to, why})
+			}
+			c.Refused = x.Refused()
+		}
+	}
+	for _, d := range p.Devices {
+		if used[scheduler.DeviceID(d.ID)] {
+			c.Holds = append(c.Holds, scheduler.DeviceID(d.ID))
+		}
+	}
+	place.Devices = slices.DeleteFunc(place.Devices, func(id string) bool { return !used[scheduler.DeviceID(id)] })
+	c.placement = place
+}
