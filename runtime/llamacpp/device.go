@@ -108,3 +108,18 @@ func findDevice(id string) (Device, error) {
 	}
 	return Device{}, fmt.Errorf("llamacpp: device %q: %w; there is %s", id, ErrDevice, strings.Join(have, ", "))
 }
+
+// OffloadLeast is the least number of tokens in a batch whose products go to
+// Options.Offload: below it ggml's backends answer that the copy of the weights
+// takes longer than the product (32 in v0.5.0).
+const OffloadLeast = 32
+
+// findHelper is the device that computes large products for another one.
+func findHelper(of Device, id string) (Device, error) {
+	d, err := findDevice(id)
+	if err == nil && (of.Kind != CPU || d.Kind == CPU) {
+		err = fmt.Errorf("llamacpp: offload from %s to %s: %w: want the CPU and a device beside it", of.ID, d.ID,
+			ErrDevice)
+	}
+	return d, err
+}

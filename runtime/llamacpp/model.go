@@ -19,6 +19,7 @@ import (
 // Options say how a model is opened. The zero value is a good default.
 type Options struct {
 	Device       string        // ggml device id; default the CPU
+	Offload      string        // beside the CPU: the device that computes the products of large batches; default none
 	Context      int           // tokens a sequence may hold; default 2048
 	MaxSequences int           // conversations in the cache at one time; default 4
 	MaxBatch     int           // tokens in one Decode; default 256
@@ -86,6 +87,7 @@ type Model struct {
 	info     llm.Info
 	template string
 	print    fingerprint
+	helper   Device // Options.Offload; the zero value is none
 
 	handle llama.Model
 	vocab  llama.Vocab
@@ -135,6 +137,11 @@ func openWith(ctx context.Context, path string, opt Options, makeContext func(*M
 		return nil, err
 	}
 	m := &Model{opt: opt, print: print}
+	if opt.Offload != "" {
+		if m.helper, err = findHelper(device, opt.Offload); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.loadWeights(ctx, path, device); err != nil {
 		return nil, err
 	}
@@ -182,11 +189,16 @@ func (m *Model) loadWeights(ctx context.Context, path string, device Device) err
 	defer l.free()
 	params := llama.ModelDefaultParams()
 	params.ProgressCallback, params.ProgressCallbackUserData = l.callback()
-	devices := []llama.GGMLBackendDevice{device.handle, 0}
+	named := device
 	if device.Kind == CPU {
 		params.SetCPUOnly()
-	} else if err := params.SetDevices(devices); err != nil {
-		return fmt.Errorf("llamacpp: device %s: %w", device.ID, err)
+		named = m.helper // beside no layers: the weights stay here
+	}
+	devices := []llama.GGMLBackendDevice{named.handle, 0}
+	if named.handle != 0 {
+		if err := params.SetDevices(devices); err != nil {
+			return fmt.Errorf("llamacpp: device %s: %w", named.ID, err)
+		}
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -292,6 +304,9 @@ func (m *Model) makeContext(device Device) (err error) {
 	p.KVUnified, p.SwaFull, p.NoPerf = 0, 1, 1
 	if device.Kind == CPU {
 		p.Offload_kqv, p.OpOffload = 0, 0
+		if m.helper.handle != 0 {
+			p.OpOffload = 1
+		}
 	}
 	if !o.NoGate {
 		p.CbEval, p.AbortCallback, p.AbortCallbackData, p.CbEvalUserData = m.hook.callbacks()
