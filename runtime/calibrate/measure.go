@@ -106,6 +106,12 @@ func Run(ctx context.Context, cfg Config, p *DeviceProfile) error {
 	}
 	r := &run{cfg: cfg, p: p, began: cfg.Now(), budget: cfg.Budget, spans: map[string]time.Duration{},
 		states: map[int][]byte{}}
+	for _, x := range p.Stages { // of an earlier run
+		if p.helped(x.Device) && x.Width >= HelperLeast {
+			continue
+		}
+		r.spans[x.Device+spanOf(x.Stage, x.Threads)] = time.Duration(float64(time.Second) / x.PerSecond)
+	}
 	// A batch may take seconds: Ctrl-C ends the one that runs.
 	stopped := make(chan struct{})
 	unused := context.AfterFunc(ctx, func() {
@@ -129,7 +135,7 @@ func Run(ctx context.Context, cfg Config, p *DeviceProfile) error {
 func (r *run) all(ctx context.Context) error {
 	cfg, p := &r.cfg, r.p
 	before := p.Took
-	p.Skipped, p.Quick = nil, cfg.Quick
+	p.Skipped, p.Quick = nil, cfg.Quick && (p.Quick || len(p.Stages) == 0)
 	tasks := r.tasks()
 	for i, t := range tasks {
 		if cfg.Progress != nil {
@@ -217,6 +223,9 @@ func (r *run) tasks() []task {
 	}
 	for i := range r.cfg.Devices {
 		d := &r.cfg.Devices[i]
+		if d.Row.Helper != "" { // layers and small batches are those of the device itself
+			continue
+		}
 		for _, threads := range d.Threads {
 			list = append(list, r.layerTask(d, threads))
 			if !r.cfg.Quick {
@@ -260,7 +269,7 @@ func (r *run) stage(ctx context.Context, d *Device, stage string, past, width, t
 	row := StageRow{Device: d.Row.ID, Stage: stage, Past: past, Width: width, Threads: threads, Batches: len(times),
 		PerSecond: float64(width) / mid.Seconds(),
 		Spread:    float64(quantile(times, 0.75)-quantile(times, 0.25)) / float64(mid)}
-	r.spans[spanKey(d, stage, threads)] = mid / time.Duration(width)
+	r.spans[spanKey(d, stage, width, threads)] = mid / time.Duration(width)
 	if row.Joules, r.p.Energy, err = r.energy(ctx, d, s, width, threads); err != nil {
 		return err
 	}
@@ -274,9 +283,9 @@ const tasted = 4
 
 // taste runs a small batch of a stage that has not run in that setting before.
 func (r *run) taste(ctx context.Context, d *Device, s llm.Sequence, stage string, width, threads int) error {
-	key := spanKey(d, stage, threads)
-	if _, known := r.spans[key]; known || width <= tasted {
-		return nil
+	key := spanKey(d, stage, width, threads)
+	if _, known := r.spans[key]; known || width <= tasted || helps(d, stage, width) {
+		return nil // a small batch would not go to a helper: its own figures have to do
 	}
 	took, err := r.once(ctx, d, s, tasted, threads, false)
 	if err == nil {
@@ -289,19 +298,37 @@ func (r *run) taste(ctx context.Context, d *Device, s llm.Sequence, stage string
 	return r.affordable(d, stage, width, threads)
 }
 
-func spanKey(d *Device, stage string, threads int) string {
-	return fmt.Sprintf("%s %s %d", d.Row.ID, stage, threads)
+// helps reports whether a batch goes to the device's helper.
+func helps(d *Device, stage string, width int) bool {
+	return d.Row.Helper != "" && stage == Prefill && width >= HelperLeast
 }
 
-// affordable refuses a batch that would take a tenth of the budget, by what the
-// last one took.
-func (r *run) affordable(d *Device, stage string, width, threads int) error {
-	would := r.spans[spanKey(d, stage, threads)] * time.Duration(width)
-	if most := time.Duration(tooLong * float64(r.budget)); would > most {
-		return &skipped{fmt.Sprintf("it would take %v, more than %v", would.Round(time.Second), most)}
+// spanKey is what a batch is expected to take by: where it goes to a helper, what
+// the helper itself took.
+func spanKey(d *Device, stage string, width, threads int) string {
+	if helps(d, stage, width) {
+		return d.Row.Helper + spanOf(stage, threads)
 	}
+	return d.Row.ID + spanOf(stage, threads)
+}
+
+func spanOf(stage string, threads int) string { return fmt.Sprintf(" %s %d", stage, threads) }
+
+// most is the longest that one batch may be expected to take.
+func (r *run) most() time.Duration {
+	return max(0, min(time.Duration(tooLong*float64(r.budget)), r.left()))
+}
+
+// affordable refuses a batch that would take a tenth of the budget, or what is left
+// of it, by what the last one took.
+func (r *run) affordable(d *Device, stage string, width, threads int) error {
 	if r.left() <= 0 {
 		return &skipped{fmt.Sprintf("the budget of %v is over", r.budget)}
+	}
+	would := r.spans[spanKey(d, stage, width, threads)] * time.Duration(width)
+	if most := r.most(); would > most {
+		return &skipped{fmt.Sprintf("it would take %v, more than %v", would.Round(time.Second),
+			most.Round(time.Second))}
 	}
 	return nil
 }
@@ -372,7 +399,7 @@ func (r *run) primed(ctx context.Context, d *Device, past int) (llm.Sequence, er
 	chunk := min(d.Model.Info().MaxBatch, 64)
 	for len(s.Tokens()) < past && err == nil {
 		n := min(chunk, past-len(s.Tokens()))
-		per := r.spans[spanKey(d, Prefill, slices.Max(d.Threads))]
+		per := r.spans[spanKey(d, Prefill, n, slices.Max(d.Threads))]
 		if per*time.Duration(past) > r.budget/4 {
 			err = &skipped{"the context before it would take too long to compute"}
 			break

@@ -225,7 +225,8 @@ func sample() *DeviceProfile {
 	p := freshProfile()
 	p.Hashes = Keys{"host", "driver", "library", "model"}.Hashes()
 	p.Weights, p.KVBytes = 1e8, 23040
-	p.Devices = []DeviceRow{{"CPU", "a processor", "CPU", "cpu", 8 << 30}, {"HTP0", "an NPU", "HTP", "npu", 4 << 30}}
+	p.Devices = []DeviceRow{{"CPU", "a processor", "CPU", "cpu", 8 << 30, ""},
+		{"HTP0", "an NPU", "HTP", "npu", 4 << 30, ""}}
 	for _, d := range []string{"CPU", "HTP0"} {
 		for _, past := range []int{32, 256} {
 			p.Stages = append(p.Stages, StageRow{d, Prefill, past, 64, 1, 100, 0.1, 5, 0},
@@ -301,6 +302,68 @@ func TestPlacement(t *testing.T) {
 	h := s.Handovers[0]
 	if len(s.Handovers) != 2 || h.PerToken != 31250 || h.Base != time.Millisecond {
 		t.Errorf("%+v", s.Handovers)
+	}
+}
+
+// helped is sample with one copy on the CPU whose large batches go to the NPU.
+func helped(rate float64) (*DeviceProfile, DeviceRow) {
+	p, row := sample(), DeviceRow{"CPU+HTP0", "a processor", "CPU", "cpu", 8 << 30, "HTP0"}
+	p.Devices = append(p.Devices, row)
+	p.Stages = append(p.Stages, StageRow{row.ID, Decode, 256, 1, 2, 100, 0.1, 5, 0},
+		StageRow{row.ID, Prefill, 256, 16, 2, 190, 0.1, 5, 0}, StageRow{row.ID, Prefill, 256, 64, 2, rate, 0.1, 5, 0})
+	return p, row
+}
+
+// TestPlacementWith: one copy with a helper is offered beside the same copy alone,
+// by what was measured with it, and taken where that is faster.
+func TestPlacementWith(t *testing.T) {
+	for rate, want := range map[float64]string{900: "CPU+HTP0", 2: "CPU"} {
+		p, row := helped(rate)
+		if two := p.Placement(); len(two.Devices) != 2 || len(two.Figures) != 8 {
+			t.Errorf("two copies: %+v", two)
+		}
+		s := p.PlacementWith(row)
+		x, err := scheduler.NewPlacer(s, scheduler.Placement{Prefill: "CPU", Decode: "CPU"}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(x.Offered()); got != "[CPU CPU+HTP0]" {
+			t.Errorf("offered %s", got)
+		}
+		in := scheduler.PlaceInput{Phase: scheduler.PhaseMenu}
+		x.Choose(scheduler.Instant(time.Minute), &in)
+		if got, _ := x.Choose(scheduler.Instant(2*time.Minute), &in); got.String() != want {
+			t.Errorf("a helper of %v tokens/s: %s, want %s", rate, got, want)
+		}
+	}
+}
+
+// TestHelperTasks: a helper that is slow by itself is not waited for, and what is
+// that of the device alone is not measured twice.
+func TestHelperTasks(t *testing.T) {
+	clock := scripted.NewClock(0)
+	d := devices(t, clock, time.Millisecond, time.Millisecond, time.Millisecond)
+	d[2].Row = DeviceRow{ID: "D0+D1", Kind: "cpu", Helper: "D1"}
+	r := &run{cfg: Config{Devices: d, Now: clock.Now}, p: freshProfile(), budget: DefaultBudget,
+		spans: map[string]time.Duration{"D1 prefill 2": time.Second, "D0+D1 prefill 2": time.Millisecond}}
+	var mine []string
+	for _, x := range r.tasks() {
+		if strings.Contains(x.name, "D0+D1") {
+			mine = append(mine, x.name)
+		}
+	}
+	if got := strings.Join(mine, "\n"); strings.Contains(got, "hand-over") || strings.Contains(got, "layers") ||
+		!strings.Contains(got, "D0+D1 prefill after 32 tokens, 64 wide") {
+		t.Errorf("%s", got)
+	}
+	if err := r.affordable(&d[2], Prefill, 16, 2); err != nil {
+		t.Errorf("a small batch: %v", err)
+	}
+	if err := r.affordable(&d[2], Prefill, 64, 2); err == nil || !strings.Contains(err.Error(), "1m4s") {
+		t.Errorf("a batch for the helper: %v", err)
+	}
+	if w := r.besideWidth(&d[1], Prefill); w != 4 {
+		t.Errorf("beside frames %d wide: want three turns of 4 s in a tenth of the budget", w)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -83,7 +84,14 @@ type DeviceRow struct {
 	Registry    string `json:"registry"`
 	Kind        string `json:"kind"`
 	MemoryBytes uint64 `json:"memory_bytes"`
+
+	// Helper computes the products of large batches for this one, whose weights it
+	// gets for each; "": none does. Such a row is a way to use two devices.
+	Helper string `json:"helper,omitempty"`
 }
+
+// HelperLeast is the least number of tokens in a batch that a helper computes.
+const HelperLeast = 32
 
 // StageRow is the speed of one stage. Joules are those of the whole processor
 // package, idle power included; 0 is unknown.
@@ -257,6 +265,9 @@ func (p *DeviceProfile) Placement() scheduler.PlacementProfile {
 	out := scheduler.PlacementProfile{Quant: p.Model, Weights: p.Weights, KVPerToken: p.KVBytes}
 	kinds := map[string]scheduler.DeviceKind{"gpu": scheduler.KindGPU, "npu": scheduler.KindNPU}
 	for _, d := range p.Devices {
+		if d.Helper != "" {
+			continue
+		}
 		memory := d.MemoryBytes
 		if d.Kind == "cpu" {
 			memory = 0 // it is the machine's, which the budget bounds
@@ -265,22 +276,70 @@ func (p *DeviceProfile) Placement() scheduler.PlacementProfile {
 			MemoryBytes: memory})
 	}
 	for _, r := range p.Stages {
-		f := scheduler.StageFigures{Device: scheduler.DeviceID(r.Device), Stage: scheduler.StageDecode, Quant: p.Model,
-			Past: r.Past, Rate: r.PerSecond, Joules: r.Joules, Interference: p.interference(r.Device, r.Stage)}
-		if r.Stage == Prefill {
-			f.Stage = scheduler.StagePrefill
-		}
-		at := slices.IndexFunc(out.Figures, func(g scheduler.StageFigures) bool {
-			return g.Device == f.Device && g.Stage == f.Stage && g.Past == f.Past
-		})
-		if at < 0 {
-			out.Figures = append(out.Figures, f)
-		} else if f.Rate > out.Figures[at].Rate {
-			out.Figures[at] = f
+		if !p.helped(r.Device) {
+			out.Figures = fastest(out.Figures, p.figures(r))
 		}
 	}
 	out.Handovers = p.handovers()
 	return out
+}
+
+// PlacementWith is Placement of one copy of the weights on a device that has a
+// helper for large batches; row is that of the two. Small batches stay where the
+// weights are, so both are offered, as measured with that copy.
+func (p *DeviceProfile) PlacementWith(row DeviceRow) scheduler.PlacementProfile {
+	out := p.Placement()
+	at := func(id string) scheduler.PlaceableDevice {
+		for _, d := range out.Devices {
+			if d.ID == scheduler.DeviceID(id) {
+				return d
+			}
+		}
+		return scheduler.PlaceableDevice{ID: scheduler.DeviceID(id)}
+	}
+	own := strings.TrimSuffix(row.ID, "+"+row.Helper)
+	out.Devices = []scheduler.PlaceableDevice{at(own), at(row.Helper)}
+	out.Figures, out.Handovers = nil, nil
+	for _, r := range p.Stages {
+		if r.Device != row.ID {
+			continue
+		}
+		f := p.figures(r)
+		f.Device = scheduler.DeviceID(own)
+		if f.Offload = r.Stage == Prefill && r.Width >= HelperLeast; f.Offload {
+			f.Device = scheduler.DeviceID(row.Helper)
+		}
+		out.Figures = fastest(out.Figures, f)
+	}
+	return out
+}
+
+// helped reports whether a device of the rows is one with a helper.
+func (p *DeviceProfile) helped(id string) bool {
+	return slices.ContainsFunc(p.Devices, func(d DeviceRow) bool { return d.ID == id && d.Helper != "" })
+}
+
+func (p *DeviceProfile) figures(r StageRow) scheduler.StageFigures {
+	f := scheduler.StageFigures{Device: scheduler.DeviceID(r.Device), Stage: scheduler.StageDecode, Quant: p.Model,
+		Past: r.Past, Rate: r.PerSecond, Joules: r.Joules, Interference: p.interference(r.Device, r.Stage)}
+	if r.Stage == Prefill {
+		f.Stage = scheduler.StagePrefill
+	}
+	return f
+}
+
+// fastest adds f, or where there is one of the same place keeps the faster.
+func fastest(list []scheduler.StageFigures, f scheduler.StageFigures) []scheduler.StageFigures {
+	at := slices.IndexFunc(list, func(g scheduler.StageFigures) bool {
+		return g.Device == f.Device && g.Stage == f.Stage && g.Past == f.Past && g.Offload == f.Offload
+	})
+	if at < 0 {
+		return append(list, f)
+	}
+	if f.Rate > list[at].Rate {
+		list[at] = f
+	}
+	return list
 }
 
 func (p *DeviceProfile) interference(device, stage string) float64 {

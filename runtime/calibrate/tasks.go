@@ -17,7 +17,7 @@ func (r *run) handoverTasks(past int) []task {
 	for i := range r.cfg.Devices {
 		for j := range r.cfg.Devices {
 			from, to := &r.cfg.Devices[i], &r.cfg.Devices[j]
-			if i == j || past > min(from.Model.Info().Context, to.Model.Info().Context) {
+			if i == j || from.Row.Helper+to.Row.Helper != "" || past > min(from.Model.Info().Context, to.Model.Info().Context) {
 				continue
 			}
 			list = append(list, task{
@@ -35,6 +35,9 @@ func (r *run) handoverTasks(past int) []task {
 
 // handover moves a conversation some times and takes the medians.
 func (r *run) handover(ctx context.Context, from, to *Device, past int) error {
+	if err := r.affordable(from, Decode, 1, slices.Max(from.Threads)); err != nil {
+		return err
+	}
 	src, err := r.primed(ctx, from, past)
 	if err != nil {
 		return err
@@ -82,7 +85,8 @@ func (r *run) interferenceTask(d *Device, stage string) task {
 // interference lets a frame loop run alone and beside a stage in turns, so that
 // what else the machine does meets both.
 func (r *run) interference(ctx context.Context, d *Device, stage string) error {
-	if err := r.affordable(d, stage, 1, slices.Max(d.Threads)); err != nil {
+	width := r.besideWidth(d, stage)
+	if err := r.affordable(d, stage, turnsEach*width, slices.Max(d.Threads)); err != nil {
 		return err
 	}
 	s, err := r.primed(ctx, d, quickPasts[0])
@@ -90,10 +94,6 @@ func (r *run) interference(ctx context.Context, d *Device, stage string) error {
 		return err
 	}
 	defer s.Close()
-	width := 1
-	if stage == Prefill {
-		width = min(64, d.Model.Info().MaxBatch)
-	}
 	var alone, beside []time.Duration
 	for range turnsEach {
 		if err := r.frames(ctx, &alone); err != nil {
@@ -116,6 +116,23 @@ func (r *run) interference(ctx context.Context, d *Device, stage string) error {
 	row.Share = max(0, float64(row.Beside-row.Alone)/float64(row.Alone))
 	r.p.Interference = append(r.p.Interference, row)
 	return nil
+}
+
+// besideWidth is how wide the batches beside frames are: as those of a prompt, and
+// less on a slow device, since a batch that can't be stopped is waited for in each
+// turn.
+func (r *run) besideWidth(d *Device, stage string) int {
+	width := 1
+	if stage == Prefill {
+		width = min(64, d.Model.Info().MaxBatch)
+		for width > 1 && r.affordable(d, stage, turnsEach*width, slices.Max(d.Threads)) != nil {
+			width /= 2
+		}
+	}
+	if d.Row.Helper != "" && stage == Prefill {
+		width = max(width, HelperLeast) // less would not go to the helper
+	}
+	return width
 }
 
 func (r *run) frames(ctx context.Context, into *[]time.Duration) error {
