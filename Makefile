@@ -75,7 +75,7 @@ bench: assets
 	./bin/lull-nocgo bench engine --rounds 10
 	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames ./rag
 
-soak: test-assets
+soak: test-assets hosts
 	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./rag ./bindings/ctest ./demo-game/headless
 
 generate:
@@ -86,7 +86,7 @@ generate-check:
 	$(GO) run ./bindings/abigen -root bindings -check
 
 plugin: setup
-	@./internal/setup/setup.sh plugin
+	@./internal/setup/setup.sh plugin assets
 	@python3 -m pip install -q --target .cache/python ziglang==0.17.1
 	@./bindings/plugin.sh $(VERSION)
 

@@ -15,11 +15,43 @@ zig() {
     echo "python3 -m ziglang cc -target $1"
 }
 
-# linux ARCH GOARCH TARGET: a library that needs no newer C library than TARGET says.
+# ffi ARCH FOLDER SOURCES…: libffi as an archive, built as its package for Node
+# builds it. A player's machine may have another libffi, or none.
+ffi_package=ffi-napi@4.0.3
+ffi_sha256=e33d87c94b2bb59a60cc055bb7c767cbb786156fa696fae20d780da1c521e3a2
+ffi() {
+    arch=$1 folder=$2
+    shift 2
+    source=.cache/libffi/package/deps/libffi
+    if [ ! -d $source ]; then
+        mkdir -p .cache/libffi
+        file=$(cd .cache/libffi && npm pack --silent $ffi_package)
+        echo "$ffi_sha256  .cache/libffi/$file" | sha256sum -c --quiet
+        tar -xzf ".cache/libffi/$file" -C .cache/libffi package/deps/libffi
+    fi
+    build=$PWD/.cache/libffi/$arch
+    mkdir -p "$build"
+    for file in prep_cif.c types.c raw_api.c closures.c "$@"; do
+        $cc -c -O2 -fPIC -w -DPIC -DFFI_BUILDING -DHAVE_CONFIG_H -I$source/include -I"$source/config/linux/$folder" \
+            "$source/src/$file" -o "$build/$(basename "$file").o"
+    done
+    rm -f "$build/libffi.a"
+    python3 -m ziglang ar rcs "$build/libffi.a" "$build"/*.o
+    cp $source/LICENSE "dist/linux-$arch/LICENSE-libffi"
+}
+
+# linux ARCH TARGET: a library that needs no newer C library than TARGET says.
 linux() {
     out=dist/linux-$1
     cc=$(zig "$2")
-    PYTHONPATH="$PWD/.cache/python" GOOS=linux GOARCH=$1 CGO_ENABLED=1 CC=$cc go build -buildmode=c-shared -trimpath \
+    export PYTHONPATH="$PWD/.cache/python"
+    case "$1" in
+    amd64) ffi amd64 x64 x86/ffi64.c x86/ffiw64.c x86/unix64.S x86/win64.S ;;
+    arm64) ffi arm64 arm64 aarch64/ffi.c aarch64/sysv.S ;;
+    esac
+    GOOS=linux GOARCH=$1 CGO_ENABLED=1 CC=$cc CGO_CFLAGS=-DLULL_STATIC_FFI \
+        CGO_LDFLAGS="-Wl,--wrap=dlopen -Wl,--wrap=dlsym $build/libffi.a" \
+        go build -buildmode=c-shared -trimpath \
         -ldflags "$flags -extldflags '-Wl,--version-script=$exports.map'" -o "$out/liblull.so" ./bindings/capi
     rm -f "$out/liblull.h" # Go's own header; lull.h is ours
 }

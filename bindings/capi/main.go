@@ -30,6 +30,12 @@
 // every goroutine and thread of the world has ended. At exit() what is still
 // open is ended in the same way, before llama.cpp's own destructors run.
 //
+// # libffi
+//
+// llama.cpp is called through libffi, whose shared library a player's machine
+// may lack. What `make plugin` builds for Linux has it within (ffi_linux.c).
+// Other builds, such as those of the tests, use the system's.
+//
 // Out of scope: unloading. Go can't be unloaded; the library stays in the
 // process, and is pinned on Windows.
 package main
