@@ -12,13 +12,14 @@
 //
 //	latency L = 1 + queue · u / ((1-h)·(1-u))      of low-priority traffic; ≥ wish / what is left
 //	speed     = 1 / ((1-s)/clock + s·L)            of a thread that waits s of its time for memory
-//	NPU reads take 1 + coupling · (others' traffic / B) times as long
+//	NPU reads take max(1, own wish / B + coupling · others' traffic / B) times as long
 //
 // In numbers: 8-elite has B = 84.8 · 0.898 = 76 GB/s. Llama-3.1-8B reads 4.53 GB a
-// token at 60 GB/s, so h is 0.79 with a token of 76 ms. A game that moves 10 GB/s slows
-// that by 2.46 · 10/76, a third: h = 0.6 and u = 0.73. With queue = 0.282 the latency is
-// 1 + 0.282·0.73/(0.4·0.27) = 2.9, and work that waits a third of its time runs at
-// 1/(0.67 + 0.33·2.9) = 0.61 of its speed.
+// token at 60 GB/s, so its wish is 0.79 of B, with a token of 76 ms. Beside a game that
+// moves 10 GB/s a read takes 0.79 + 2.46·10/76 = 1.11 times as long: h = 0.71 and u = 0.84.
+// With queue = 0.266 the latency is 1 + 0.266·0.84/(0.29·0.16) = 5.8, and work that waits a
+// third of its time runs at 1/(0.67 + 0.33·5.8) = 0.39 of its speed. A draft model's
+// layers, which wish for 0.94 of B, take 1.26 times as long: they are the finer sensor.
 //
 // The clock of the memory is chosen every 64 ms from the load of the last 64 ms,
 // except that the NPU's driver asks for the top while it computes. A graph that

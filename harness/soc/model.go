@@ -32,6 +32,7 @@ type model struct {
 	streams *streams
 
 	watch   func(width int, prompt, begins bool) // of batches and groups; nil: nobody
+	graphs  []int                                // widths of the graphs that decode, rising; nil: any width
 	rows    []llm.Token
 	samples []llm.LayerSample
 	open    int
@@ -163,6 +164,9 @@ func (m *model) check(b *llm.Batch) (rows, past int, err error) {
 func (m *model) run(b *llm.Batch, w *llm.Work, rows, past int) bool {
 	defer m.gate.Leave()
 	width := len(b.Entries)
+	if rows == width {
+		width = m.graph(width)
+	}
 	m.samples = m.samples[:0]
 	lastEnd := w.Start
 	for first := 0; first < m.info.Layers; {
@@ -198,6 +202,17 @@ func (m *model) run(b *llm.Batch, w *llm.Work, rows, past int) bool {
 	}
 	w.Samples = m.samples
 	return !m.gate.Stopped()
+}
+
+// graph is the width of the narrowest prepared graph that takes a batch: what it
+// has beyond is padding.
+func (m *model) graph(width int) int {
+	for _, g := range m.graphs {
+		if g >= width {
+			return g
+		}
+	}
+	return width
 }
 
 func (m *model) group(first int) int {

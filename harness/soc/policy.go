@@ -49,6 +49,7 @@ type Policy struct {
 	deferred bool // memory work waits for the scheduler
 	features scheduler.Features
 	open     float64 // openness to begin with; 0: the preset's
+	graphs   []int   // widths of the graphs that decode, rising; nil: any width
 }
 
 // Policies lists all policies in the order in which they are shown.
@@ -64,7 +65,7 @@ func Policies() []Policy {
 			guess: guessFixed, steer: steerChunk},
 		{Name: "sereno", Description: "SERENO's loop alone: contention of memory moves drafts, verify width and sleeps",
 			model: true, guess: guessElastic, steer: steerLoop, tuned: true, open: 1,
-			features: scheduler.ContentionOnly},
+			features: scheduler.ContentionOnly, graphs: []int{8, 16, 32}},
 		{Name: PolicyLull, Description: "the frame-aware scheduler", model: true, guess: guessElastic, steer: steerLoop,
 			tuned: true, deferred: true, features: scheduler.AllFeatures, low: true},
 		{Name: "lull-no-speculation", Description: "lull without guessing ahead", model: true, steer: steerLoop,

@@ -70,6 +70,7 @@ func newSteerer(w *world, s setup) (*steerer, error) {
 		w.limit = w.chip.LimitClock.Value
 	}
 	x.target = newModel(w, s.target, s.policy.where, nil, s.streams, s.seed)
+	x.target.graphs = s.policy.graphs
 	if s.policy.guess != guessNone {
 		x.draft = newModel(w, s.draft, s.policy.where, x.target.gate, s.streams, s.seed+1)
 		if err := x.speculate(); err != nil {
