@@ -109,8 +109,12 @@ func (r *Report) idled(p Policy, rate float64) {
 		i = len(r.IdleRates)
 		r.IdleRates = append(r.IdleRates, IdleRate{Setting: p.Name, Threads: p.Spec.Threads})
 	}
-	x := &r.IdleRates[i]
-	x.Rates = append(x.Rates, rate)
+	r.IdleRates[i].Add(rate)
+}
+
+// Add takes rates of further repeats.
+func (x *IdleRate) Add(rates ...float64) {
+	x.Rates = append(x.Rates, rates...)
 	x.TokensPerSecond = metrics.Quartiles(x.Rates).Median
 }
 

@@ -349,11 +349,21 @@ func (h *harness) remember(info llm.Info) {
 // warns: at 5 % of two cores, one frame in ten meets another process.
 const noisy = 0.05
 
-// conclude computes what joins the runs.
+// conclude computes what joins the runs, and judges them.
 func (h *harness) conclude() {
 	r := h.report
-	if len(h.idleShares) > 0 {
-		share := metrics.Quartiles(h.idleShares).Median
+	r.Conclude(h.idleShares)
+	for _, o := range append(append([]Objective(nil), h.o.Scenario.Objectives...), h.o.Objectives...) {
+		r.Objectives = append(r.Objectives, judge(o, r.Runs, r.Seed))
+	}
+}
+
+// Conclude computes what joins the runs: limit, notes, summaries. It is for
+// those who play a game of their own and fill in Runs and IdleRates; idleShares
+// are what native left of the cores.
+func (r *Report) Conclude(idleShares []float64) {
+	if len(idleShares) > 0 {
+		share := metrics.Quartiles(idleShares).Median
 		r.IdleShare = &share
 	}
 	r.compareIdle()
@@ -379,9 +389,6 @@ func (h *harness) conclude() {
 		}
 	}
 	r.Summary = summarise(r.Runs, r.Seed)
-	for _, o := range append(append([]Objective(nil), h.o.Scenario.Objectives...), h.o.Objectives...) {
-		r.Objectives = append(r.Objectives, judge(o, r.Runs, r.Seed))
-	}
 }
 
 func (r *Report) note(format string, args ...any) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -166,9 +165,5 @@ func (a *app) demoScript(ctx context.Context, f demoFlags) error {
 	if report == nil {
 		return advise(err)
 	}
-	show := func(io.Writer) error {
-		a.ui.printf("%s", report.Text())
-		return nil
-	}
-	return errors.Join(a.writeReport(f.json, report, show), advise(err))
+	return errors.Join(a.writeReport(f.json, report, report.WriteText), advise(err))
 }

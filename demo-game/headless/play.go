@@ -3,7 +3,7 @@ package headless
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"runtime"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/lull-npc/lull/harness"
 	"github.com/lull-npc/lull/harness/load"
 	"github.com/lull-npc/lull/harness/metrics"
+	"github.com/lull-npc/lull/harness/page"
 	"github.com/lull-npc/lull/runtime/llm"
 )
 
@@ -44,7 +45,8 @@ type Options struct {
 type Report struct {
 	*harness.Report
 	Script     string        `json:"script"`
-	Transcript []play.Spoken `json:"transcript"` // of the last run of the last policy
+	Start      *Start        `json:"start,omitempty"` // of the first run; nil: not measured
+	Transcript []play.Spoken `json:"transcript"`      // of the last run of the last policy
 }
 
 // Play plays all policies in turn. When ctx ends it returns what there is, with
@@ -86,7 +88,7 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 	}
 	r.Setting.Repeat = max(o.Repeat, 1)
 	r.Setting.Seconds = float64(o.Script.Length()) / rules.TicksPerSecond
-	Summarise(r.Report)
+	r.Conclude(nil)
 	return r, nil
 }
 
@@ -99,37 +101,6 @@ func NewReport(scenario, script, version string, virtual bool) *Report {
 		Setting: harness.Setting{TargetHz: rules.TicksPerSecond, PeriodMs: ms, LineMs: ms, Preset: "balanced"},
 		Runs:    []harness.Run{}, Summary: map[string]harness.Summary{}, Policies: map[string]string{},
 		IdleRates: []harness.IdleRate{}, Objectives: []harness.Verdict{}, Notes: []string{}}}
-}
-
-// Summarise joins the runs of each policy.
-func Summarise(r *harness.Report) {
-	type list struct{ jank, rate, hitch, over, p50, p99, ttft []float64 }
-	by := map[string]*list{}
-	for i := range r.Runs {
-		x := &r.Runs[i]
-		l := by[x.Policy]
-		if l == nil {
-			l = &list{}
-			by[x.Policy] = l
-		}
-		l.jank, l.rate = append(l.jank, x.JankRate), append(l.rate, x.TokensPerSecond)
-		l.hitch, l.over = append(l.hitch, x.HitchMsPerS), append(l.over, x.Overrun.P99)
-		l.p50, l.p99 = append(l.p50, x.FrameMs.P50), append(l.p99, x.FrameMs.P99)
-		if x.TTFT.P50 != nil {
-			l.ttft = append(l.ttft, *x.TTFT.P50)
-		}
-	}
-	for name, l := range by {
-		s := harness.Summary{Repeats: len(l.jank), JankRate: metrics.Quartiles(l.jank),
-			TokensPerSecond: metrics.Quartiles(l.rate), HitchMsPerS: metrics.Quartiles(l.hitch),
-			OverrunP99: metrics.Quartiles(l.over),
-			FrameP50:   metrics.Quartiles(l.p50), FrameP99: metrics.Quartiles(l.p99)}
-		if len(l.ttft) > 0 {
-			ttft := metrics.Quartiles(l.ttft)
-			s.TTFTMsP50 = &ttft
-		}
-		r.Summary[name] = s
-	}
 }
 
 // run is one policy playing the script once.
@@ -258,25 +229,21 @@ func (v *virtual) Now() int64 { return v.now }
 // WaitUntil implements llm.Clock.
 func (v *virtual) WaitUntil(t int64, _ <-chan struct{}) { v.now = max(v.now, t) }
 
-// Text says in some lines what a report found.
-func (r *Report) Text() string {
-	out := fmt.Sprintf("%s, script %s, %.0f s a run\n\n", r.Scenario, r.Script, r.Setting.Seconds)
-	out += fmt.Sprintf("%-10s %8s %10s %10s %9s %8s\n", "policy", "late", "hitch ms/s", "tokens/s",
-		"TTFT ms", "replies")
-	for i := range r.Runs {
-		x := &r.Runs[i]
-		ttft := "-"
-		if x.TTFT.P50 != nil {
-			ttft = fmt.Sprintf("%.0f", *x.TTFT.P50)
-		}
-		out += fmt.Sprintf("%-10s %7.2f%% %10.2f %10.1f %9s %8d\n", x.Policy, 100*x.JankRate, x.HitchMsPerS,
-			x.TokensPerSecond, ttft, x.Replies)
+// WriteText says what a report found, as `lull harness run` does, and what was
+// said.
+func (r *Report) WriteText(w io.Writer) error {
+	if err := r.Report.WriteText(w); err != nil {
+		return err
+	}
+	p := page.NewPrinter(w)
+	if s := r.Start; s != nil {
+		p.Line("%s", s)
 	}
 	if len(r.Transcript) > 0 {
-		out += "\nwhat was said:\n"
+		p.Line("\nwhat was said:")
 	}
 	for _, s := range r.Transcript {
-		out += fmt.Sprintf("%6.1f s  %-8s %-6s %s\n", s.Seconds, s.NPC, s.Kind, s.Text)
+		p.Line("%6.1f s  %-8s %-6s %s", s.Seconds, s.NPC, s.Kind, s.Text)
 	}
-	return out
+	return p.Err()
 }

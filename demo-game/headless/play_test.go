@@ -29,7 +29,11 @@ func tour(t *testing.T, policies ...string) *Report {
 // The tour does all that the game has, and twice the same.
 func TestTour(t *testing.T) {
 	r := tour(t, "lull")
-	text := r.Text()
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
 	for _, want := range []string{
 		"Tilda    reply  Bread for 3 silver",
 		"Tilda    reply  No. No coin, no goods.",

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/lull-npc/lull/demo-game/data"
-	"github.com/lull-npc/lull/demo-game/headless"
 	"github.com/lull-npc/lull/demo-game/input"
 	"github.com/lull-npc/lull/demo-game/rules"
 	"github.com/lull-npc/lull/demo-game/talk"
@@ -26,6 +25,9 @@ import (
 
 // version is set by the linker.
 var version = "devel"
+
+// started is when Go began.
+var started = time.Now()
 
 // options are what the command line says.
 type options struct {
@@ -65,8 +67,12 @@ func start(args []string, out, diag io.Writer) int {
 		}()
 		err = w.run()
 	}
-	if err == nil && len(o.measure) > 0 {
-		err = report(w.report, o.json, out)
+	switch {
+	case err != nil || o.script == "" || o.scripted && len(o.measure) == 0:
+	case len(o.measure) > 0:
+		err = w.write(out)
+	default:
+		w.tell(w.start.String())
 	}
 	switch {
 	case err != nil:
@@ -135,6 +141,8 @@ func (o *options) check(measure string) error {
 	switch {
 	case len(o.measure) > 0 && o.script == "":
 		return errors.New("--measure wants a --script: the same game for each policy")
+	case o.json != "" && len(o.measure) == 0:
+		return errors.New("--json takes what was measured: name policies with --measure")
 	case o.repeat < 1 || o.repeat > 100:
 		return fmt.Errorf("--repeat %d: want 1 … 100", o.repeat)
 	case o.lang != "" && o.lang != "en" && o.lang != "ko":
@@ -177,25 +185,6 @@ func (o *options) opener(g *data.Game, memories string, note func(string)) talk.
 		return talk.Scripted(g)
 	}
 	return talk.Real(g, o.assets, memories, note)
-}
-
-// report writes what was measured.
-func report(r *headless.Report, file string, out io.Writer) error {
-	r.Setting.Seconds = float64(r.Setting.Seconds)
-	headless.Summarise(r.Report)
-	if file == "" {
-		_, err := io.WriteString(out, r.Text())
-		return err
-	}
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if file == "-" {
-		_, err = fmt.Fprintf(out, "%s\n", raw)
-		return err
-	}
-	return os.WriteFile(file, append(raw, '\n'), 0o644)
 }
 
 // secondsOf is how long a script plays.

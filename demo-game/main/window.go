@@ -61,14 +61,17 @@ type window struct {
 	before talk.Stats
 	strain *strain
 
-	report *headless.Report
-	runs   int // measured so far
-	err    error
-	w, h   int
+	measured measurement
+	start    headless.Start
+	age      time.Duration // of the process when the first game began, without measuring before
+	begun    int64         // when this game began
+	err      error
+	w, h     int
 }
 
 func newWindow(o *options, diag io.Writer) (*window, error) {
 	w := &window{o: o, diag: diag, clock: llm.NewClock(), speaker: &audio.Speaker{}}
+	w.age = processAge()
 	var err error
 	if w.data, err = data.Load(); err != nil {
 		return nil, err
@@ -84,7 +87,7 @@ func newWindow(o *options, diag io.Writer) (*window, error) {
 	if !o.mute && !o.scripted && len(o.measure) == 0 {
 		w.speaker = audio.Open()
 	}
-	w.report = headless.NewReport("game", o.script, version, o.scripted)
+	w.measured.report = headless.NewReport("game", o.script, version, o.scripted)
 	return w, w.begins()
 }
 
@@ -93,11 +96,17 @@ func (w *window) policy() string {
 	if len(w.o.measure) == 0 {
 		return w.o.policy
 	}
-	return w.o.measure[w.runs%len(w.o.measure)]
+	return w.o.measure[w.measured.runs%len(w.o.measure)]
 }
 
 // begins makes a game with voices of its own.
 func (w *window) begins() error {
+	if len(w.o.measure) > 0 && w.measured.runs%len(w.o.measure) == 0 {
+		if err := w.idle(); err != nil {
+			return err
+		}
+	}
+	w.begun = w.clock.Now()
 	var err error
 	if w.meter, err = meter.New(headless.Period); err != nil {
 		return err
@@ -163,6 +172,8 @@ func (w *window) Update() error {
 		if err := w.first(); err != nil {
 			return err
 		}
+	} else { // a frame was shown
+		w.watch()
 	}
 	if ebiten.IsWindowBeingClosed() || w.interrupt.Load() || w.game.Quit() || w.err != nil {
 		return ebiten.Termination
@@ -213,6 +224,9 @@ func (w *window) input() (input.Frame, bool) {
 	if _, opening := w.voices.Opening(); opening && !w.o.scripted {
 		return input.Frame{}, true // the title, until the voices are there
 	}
+	if w.tick == 0 {
+		w.measured.usage = harness.WatchUsage()
+	}
 	in := w.script.At(w.tick)
 	w.tick++
 	return in, true
@@ -229,25 +243,7 @@ func (w *window) finish() error {
 	if len(w.o.measure) == 0 {
 		return ebiten.Termination
 	}
-	done, failed, ttft := w.game.Replies()
-	policy := w.policy()
-	r := w.meter.Run(policy, w.runs/len(w.o.measure)+1, done, failed, ttft)
-	w.report.Runs = append(w.report.Runs, r)
-	w.report.Transcript = w.game.Transcript()
-	w.report.Setting.Seconds = w.o.secondsOf(w.script)
-	w.report.Setting.Repeat = w.o.repeat
-	if p, err := harness.FindPolicy(policy); err == nil {
-		w.report.Policies[policy] = p.Description
-	}
-	w.tell(fmt.Sprintf("%s: %.2f %% late, %.1f tokens/s", policy, 100*r.JankRate, r.TokensPerSecond))
-	if err := errors.Join(w.voices.Err(), w.voices.Close()); err != nil {
-		w.err = err
-		return ebiten.Termination
-	}
-	if w.runs++; w.runs >= len(w.o.measure)*w.o.repeat {
-		return ebiten.Termination
-	}
-	return w.begins()
+	return w.next()
 }
 
 func (w *window) frameBegins() {

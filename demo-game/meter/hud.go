@@ -62,8 +62,8 @@ func deciding(t data.Texts, s *State) []string {
 		return []string{t.Say("hud.unsteered")}
 	}
 	return []string{
-		t.Say("hud.bound", "bound", t.Say("hud.bound."+d.Bottleneck.String()), "sure", percent(int(100*d.Confidence), 100),
-			"reason", d.Reason.String()),
+		t.Say("hud.bound", "bound", t.Say("hud.bound."+d.Bottleneck.String()),
+			"sure", percent(int(100*d.Confidence), 100), "reason", d.Reason.String()),
 		t.Say("hud.gate", "gate", t.Say("hud.gate."+d.Gate.String()), "margin", decimal(d.Margin.Seconds()*1e3, 1),
 			"device", device(s.Stats.Device), "threads", strconv.Itoa(d.Threads)),
 		t.Say("hud.width", "chunk", strconv.Itoa(d.PrefillChunk), "verify", strconv.Itoa(d.VerifyWidth),

@@ -103,6 +103,7 @@ func (g *Game) say(line string) {
 }
 
 func (g *Game) ask(line string) {
+	g.first.asked = true
 	g.thinks[g.talkTo] = true
 	g.reply[g.talkTo] = ""
 	g.voices.Say(g.talkTo, line, g.Now())
@@ -168,9 +169,11 @@ func (g *Game) listen() {
 func (g *Game) take(h *talk.Heard) {
 	switch h.Kind {
 	case talk.Bark:
+		g.first.barked = g.first.barked || g.first.asked && h.Who == g.talkTo
 		g.transcribe(h.Who, h.Text, "bark")
 		g.utter(h.Who, h.Text, true)
 	case talk.Said:
+		g.first.spoke = g.first.spoke || g.first.asked && h.Who == g.talkTo
 		g.thinks[h.Who] = false
 		g.reply[h.Who] += h.Text
 		g.utter(h.Who, strings.TrimSpace(g.reply[h.Who]), false)

@@ -118,6 +118,7 @@ type Game struct {
 	failed  int
 	moved   bool
 	faults  []error
+	first   struct{ asked, barked, spoke bool }
 }
 
 // heardLine is a line of the conversation on the screen.
@@ -195,6 +196,12 @@ func (g *Game) Transcript() []Spoken { return g.said }
 // Replies is how many replies were complete, how many failed, and what each
 // first token took, in ms.
 func (g *Game) Replies() (done, failed int, ttftMs []float64) { return g.replies, g.failed, g.ttft }
+
+// FirstSaid reports whether the player said something, and whether a bark and a
+// reply began after that.
+func (g *Game) FirstSaid() (asked, barked, spoke bool) {
+	return g.first.asked, g.first.barked, g.first.spoke
+}
 
 // Faults are errors that the player saw as notes.
 func (g *Game) Faults() []error { return g.faults }
