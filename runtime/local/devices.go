@@ -17,7 +17,7 @@ import (
 )
 
 // ErrDevices is wrapped where Config.Devices can't be read.
-var ErrDevices = errors.New("want auto, a device, or prefill=DEVICE,decode=DEVICE")
+var ErrDevices = errors.New("want auto, a device, prefill=DEVICE,decode=DEVICE, or offload=DEVICE")
 
 // devicesAuto is the text of Config.Devices that leaves it to what was measured.
 const devicesAuto = "auto"
@@ -34,10 +34,12 @@ func parseDevices(text string) (auto bool, on scheduler.Placement, err error) {
 	case !strings.ContainsAny(words, "=,"):
 		return false, scheduler.Placement{Prefill: scheduler.DeviceID(words), Decode: scheduler.DeviceID(words)}, nil
 	}
+	var helper scheduler.DeviceID
 	for part := range strings.SplitSeq(words, ",") {
 		stage, id, _ := strings.Cut(part, "=")
 		stage, id = strings.TrimSpace(stage), strings.TrimSpace(id)
-		to := map[string]*scheduler.DeviceID{"prefill": &on.Prefill, "decode": &on.Decode}[strings.ToLower(stage)]
+		to := map[string]*scheduler.DeviceID{"prefill": &on.Prefill, "decode": &on.Decode,
+			"offload": &helper}[strings.ToLower(stage)]
 		switch {
 		case to == nil:
 			return bad(fmt.Sprintf("no stage is called %q", stage))
@@ -48,7 +50,12 @@ func parseDevices(text string) (auto bool, on scheduler.Placement, err error) {
 		}
 		*to = scheduler.DeviceID(id)
 	}
-	if on.Prefill == "" || on.Decode == "" {
+	switch {
+	case helper != "" && on != scheduler.Placement{}:
+		return bad("offload stands alone: the CPU does the rest")
+	case helper != "":
+		return false, scheduler.Placement{Prefill: helper, Offload: true}, nil
+	case on.Prefill == "" || on.Decode == "":
 		return bad("one of the stages is missing")
 	}
 	return false, on, nil
@@ -77,6 +84,13 @@ func (cfg *Config) placeByDevices(found assets.Located) error {
 		cfg.placeByProfile()
 		return nil
 	}
+	if on.Offload {
+		all, _, err := chosenDevices(nil)
+		if err != nil {
+			return err
+		}
+		on.Decode = scheduler.DeviceID(all[0].ID) // the CPU comes first
+	}
 	_, list, err := chosenDevices([]string{string(on.Prefill), string(on.Decode)})
 	if err != nil {
 		return err
@@ -89,7 +103,13 @@ func (cfg *Config) placeByDevices(found assets.Located) error {
 		}
 	}
 	cfg.Device = string(on.Decode)
-	if on.Prefill == on.Decode {
+	switch {
+	case on.Prefill == on.Decode && on.Offload:
+		return fmt.Errorf("local: devices %q: the CPU can't help itself: %w", cfg.Devices, ErrDevices)
+	case on.Prefill == on.Decode:
+		return nil
+	case on.Offload:
+		cfg.Placement = &PlacementConfig{Offload: string(on.Prefill), Fixed: &on}
 		return nil
 	}
 	if err := cfg.twoFit(found.Model.Path); err != nil {
@@ -110,7 +130,7 @@ func (cfg *Config) placeByProfile() {
 	case choice.Why != "":
 		cfg.note("the CPU alone: %s", choice.Why)
 		return
-	case len(choice.Holds) < 2: // no frame would want another device
+	case len(choice.Holds) < 2 && choice.placement.Offload == "": // no frame would want another device
 		for _, r := range choice.Refused {
 			if r.Placement.Prefill == r.Placement.Decode {
 				cfg.note("the CPU alone; %s: %s", r.Placement, r.Why)
@@ -127,7 +147,7 @@ func (cfg *Config) placeByProfile() {
 			return id != string(free.Prefill) && id != string(free.Decode)
 		})
 	}
-	if len(place.Devices) > 0 {
+	if len(place.Devices) > 0 || place.Offload != "" {
 		cfg.Placement = place
 	}
 }
@@ -248,14 +268,66 @@ func (c *DeviceChoice) decide(p *calibrate.DeviceProfile, place *PlacementConfig
 			return
 		}
 	}
+	used := c.try(place.Profile, first, floor)
+	if why := tooMany(place.Profile, len(used)); why != "" && c.Why == "" {
+		refused := append(c.Refused, scheduler.Refusal{Placement: c.Rows[0].Placement, Why: why})
+		place.Profile = onlyOn(place.Profile, first)
+		used = c.try(place.Profile, first, floor)
+		c.Refused = refused
+	}
+	for _, d := range p.Devices {
+		if used[scheduler.DeviceID(d.ID)] {
+			c.Holds = append(c.Holds, scheduler.DeviceID(d.ID))
+		}
+	}
+	place.Devices = slices.DeleteFunc(place.Devices, func(id string) bool { return !used[scheduler.DeviceID(id)] })
+	if c.placement = place; c.Why == "" && len(place.Devices) == 0 {
+		c.tryHelpers(p, first, floor)
+	}
+	if c.Why != "" {
+		c.placement = nil
+	}
+}
+
+// tooMany says why that many copies, all held at once, don't fit the budget.
+func tooMany(p *scheduler.PlacementProfile, copies int) string {
+	need := p.OtherBytes + uint64(copies)*(p.Weights+p.KVPerToken*uint64(p.Tokens)+p.ScratchBytes)
+	if p.Budget == 0 || copies < 2 || need <= p.Budget {
+		return ""
+	}
+	return fmt.Sprintf("%d copies of weights and cache, to move between, need %d bytes, the budget is %d", copies, need,
+		p.Budget)
+}
+
+// onlyOn is a profile of one of its devices.
+func onlyOn(p *scheduler.PlacementProfile, id scheduler.DeviceID) *scheduler.PlacementProfile {
+	out := *p
+	out.Devices, out.Figures, out.Handovers = nil, nil, nil
+	for _, d := range p.Devices {
+		if d.ID == id {
+			out.Devices = append(out.Devices, d)
+		}
+	}
+	for _, f := range p.Figures {
+		if f.Device == id && !f.Offload {
+			out.Figures = append(out.Figures, f)
+		}
+	}
+	return &out
+}
+
+// try fills in the rows for a profile, and gives the devices that they use.
+func (c *DeviceChoice) try(profile *scheduler.PlacementProfile, first scheduler.DeviceID,
+	floor float64) map[scheduler.DeviceID]bool {
 	start := scheduler.Placement{Prefill: first, Decode: first}
 	used := map[scheduler.DeviceID]bool{first: true}
+	c.Rows = nil
 	for _, s := range situations {
 		for _, stage := range []scheduler.Stage{scheduler.StageIdle, scheduler.StageDecode} {
-			x, err := scheduler.NewPlacer(*place.Profile, start, 0)
+			x, err := scheduler.NewPlacer(*profile, start, 0)
 			if err != nil {
 				c.Why, c.Rows = strings.TrimPrefix(err.Error(), scheduler.ErrConfig.Error()+": "), nil
-				return
+				return nil
 			}
 			in := s.in
 			in.Stage, in.Floor = stage, floor
@@ -268,11 +340,41 @@ func (c *DeviceChoice) decide(p *calibrate.DeviceProfile, place *PlacementConfig
 			c.Refused = x.Refused()
 		}
 	}
-	for _, d := range p.Devices {
-		if used[scheduler.DeviceID(d.ID)] {
-			c.Holds = append(c.Holds, scheduler.DeviceID(d.ID))
+	return used
+}
+
+// keepsPace is what a copy that can be offloaded may lose of the decode: kernels
+// that pack the weights anew for the CPU are not used on it.
+const keepsPace = 0.9
+
+// tryHelpers looks whether one copy whose large batches go to another device does
+// better, where no second copy is wanted or fits.
+func (c *DeviceChoice) tryHelpers(p *calibrate.DeviceProfile, first scheduler.DeviceID, floor float64) {
+	own := decodeRate(c.placement.Profile, first)
+	for _, row := range p.Devices {
+		if row.Helper == "" {
+			continue
+		}
+		s, was := p.PlacementWith(row), c.placement.Profile
+		s.Tokens, s.ScratchBytes, s.Budget = was.Tokens, was.ScratchBytes, was.Budget
+		if s.Validate() != nil || decodeRate(&s, first) < keepsPace*own {
+			continue
+		}
+		other := DeviceChoice{}
+		if used := other.try(&s, first, floor); other.Why == "" && used[scheduler.DeviceID(row.Helper)] {
+			c.Rows, c.Refused = other.Rows, append(c.Refused, other.Refused...)
+			c.placement.Offload, c.placement.Profile = row.Helper, &s
+			return
 		}
 	}
-	place.Devices = slices.DeleteFunc(place.Devices, func(id string) bool { return !used[scheduler.DeviceID(id)] })
-	c.placement = place
+}
+
+// decodeRate is the fastest decode measured on a device.
+func decodeRate(p *scheduler.PlacementProfile, on scheduler.DeviceID) (best float64) {
+	for _, f := range p.Figures {
+		if f.Device == on && f.Stage == scheduler.StageDecode {
+			best = max(best, f.Rate)
+		}
+	}
+	return best
 }

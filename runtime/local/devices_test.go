@@ -33,6 +33,8 @@ func TestCheckDevices(t *testing.T) {
 		"verify=A,decode=B":                `no stage is called "verify"`,
 		"cpu,vulkan0":                      `no stage is called "cpu"`,
 		"prefill=Vulkan0,decode=CPU,":      `no stage is called ""`,
+		"offload=Vulkan0":                  "",
+		"offload=Vulkan0,decode=CPU":       "offload stands alone",
 		strings.Repeat("prefill=a,", 1000): "twice",
 	} {
 		err := CheckDevices(text)
@@ -104,6 +106,60 @@ func TestChoiceFollowsMeasurements(t *testing.T) {
 				t.Errorf("%v beside the first: want %d", got.placement.Devices, want)
 			}
 		})
+	}
+}
+
+// TestChoiceHelper: where no second copy fits, a helper is taken if it makes replies
+// shorter, and not where the copy for it loses more in the decode.
+func TestChoiceHelper(t *testing.T) {
+	for name, c := range map[string]struct {
+		prefill, decode float64
+		want            string
+	}{"worth it": {900, 95, "GPU0"}, "slow": {2, 95, ""}, "the decode suffers": {900, 50, ""}} {
+		t.Run(name, func(t *testing.T) {
+			p := measured(map[string][4]float64{"CPU": {100, 100, 0, 0}, "GPU0": {900, 600, 0, 0}})
+			row := calibrate.DeviceRow{ID: "CPU+GPU0", Kind: "cpu", Helper: "GPU0"}
+			p.Devices = append(p.Devices, row)
+			add := func(stage string, width int, rate float64) {
+				p.Stages = append(p.Stages, calibrate.StageRow{Device: row.ID, Stage: stage, Past: 256, Width: width,
+					Threads: 1, PerSecond: rate, Batches: 9})
+			}
+			add(calibrate.Prefill, 16, 95)
+			add(calibrate.Prefill, 64, c.prefill)
+			add(calibrate.Decode, 1, c.decode)
+			place := PlacementFor(p, "", 1024)
+			place.Profile.Budget = 400 << 20
+			var got DeviceChoice
+			got.decide(p, place, 2)
+			if got.Why != "" || len(got.placement.Devices) != 0 || got.placement.Offload != c.want ||
+				got.Rows[0].Placement.Offload != (c.want != "") || fmt.Sprint(got.Holds) != "[CPU]" {
+				t.Errorf("%+v %+v", got, got.placement)
+			}
+			place = PlacementFor(p, "", 1024)
+			place.Profile.Budget = 1 << 40
+			got = DeviceChoice{}
+			got.decide(p, place, 2)
+			if got.placement.Offload != "" || fmt.Sprint(got.Holds) != "[CPU GPU0]" {
+				t.Errorf("with memory for two copies: %+v %+v", got, got.placement)
+			}
+		})
+	}
+}
+
+// TestHelperBatches: while the helper is not wanted, batches stay below what goes
+// to it.
+func TestHelperBatches(t *testing.T) {
+	p, _ := placedOn(t, nil, "CPU")
+	p.helper = "GPU0"
+	r := &Runtime{placed: p, decision: scheduler.Decision{Prefill: "CPU", Decode: "CPU", PrefillChunk: 256}}
+	r.apply()
+	if g := r.grant(); g.PrefillChunk != llamacpp.OffloadLeast-1 {
+		t.Errorf("a chunk of %d", g.PrefillChunk)
+	}
+	r.decision.Prefill, r.decision.Offload = "GPU0", true
+	r.apply()
+	if g := r.grant(); g.PrefillChunk != 256 {
+		t.Errorf("a chunk of %d", g.PrefillChunk)
 	}
 }
 

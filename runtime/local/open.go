@@ -30,6 +30,7 @@ type Config struct {
 	//	                              figures that hold it is the CPU, and Note is told why
 	//	"Vulkan0"                     that device
 	//	"prefill=Vulkan0,decode=CPU"  prompts on one and replies on the other
+	//	"offload=Vulkan0"             the CPU, and of prompts the large products there: one copy of the weights
 	//
 	// ChooseDevices shows what "auto" comes to.
 	Devices string

@@ -24,6 +24,7 @@ type Placed struct {
 	info    llm.Info
 	profile *scheduler.PlacementProfile // nil: Place says where
 	fixed   *scheduler.Placement        // nil: the controller says where
+	helper  scheduler.DeviceID          // of PlacementConfig.Offload
 	gate    manyGates
 	note    func(DeviceEvent)
 

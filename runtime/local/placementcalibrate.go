@@ -80,8 +80,8 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 	file := devicesFile(store.Root(), keys)
 	p := cfg.begin(file, keys)
 	p.Model, p.Library, p.Weights = info.Name, info.Library, info.Bytes
-	p.Devices = nil
-	for _, d := range devices {
+	for _, d := range devices { // rows of others may be there from before
+		p.Devices = slices.DeleteFunc(p.Devices, func(x calibrate.DeviceRow) bool { return x.ID == d.Row.ID })
 		p.Devices = append(p.Devices, d.Row)
 	}
 	frame := newFrameWork(clock)
@@ -117,7 +117,10 @@ func (cfg *CalibrateConfig) begin(file string, keys calibrate.Keys) *calibrate.D
 		cfg.note("measuring everything anew: %v", err)
 	case len(p.Stale(keys)) > 0:
 		cfg.note("measuring everything anew: %s changed", strings.Join(p.Stale(keys), ", "))
-	case p.Complete || p.Quick != cfg.Quick:
+	case p.Complete:
+		cfg.note("the figures of %s still hold, what they lack is measured; --fresh measures everything anew",
+			time.Unix(p.Made, 0).Format(time.DateTime))
+		return p
 	default:
 		cfg.note("going on with a run that was interrupted after %v", p.Took.Round(time.Second))
 		return p
@@ -181,7 +184,36 @@ func openAll(ctx context.Context, file string, clock llm.Clock, list []llamacpp.
 	if len(devices) == 0 {
 		return nil, failed
 	}
-	return devices, nil
+	return append(devices, openHelped(ctx, file, clock, devices, note)...), nil
+}
+
+// openHelped opens one more copy on the CPU for each other device, which computes
+// the products of large batches for it.
+func openHelped(ctx context.Context, file string, clock llm.Clock, list []calibrate.Device,
+	note func(string, ...any)) (helped []calibrate.Device) {
+	own := list[0]
+	if own.Row.Kind != string(llamacpp.CPU) {
+		return nil
+	}
+	for _, d := range list[1:] {
+		free := probe.Host().Read(0, probe.Due{Pressure: true}).Memory.Available
+		if need := float64(own.Model.Info().Bytes) + scratchBytes; free.Outcome == probe.OK &&
+			need > free.Value*memoryShare {
+			note("%s as a helper of %s is not measured: a further copy of the weights needs %.0f MB, of %.0f MB free",
+				d.Row.ID, own.Row.ID, need/1e6, free.Value/1e6)
+			continue
+		}
+		m, err := llamacpp.Open(ctx, file, llamacpp.Options{Device: own.Row.ID, Offload: d.Row.ID, Clock: clock,
+			Admit: Admit, Context: calibrateContext, MaxSequences: 2})
+		if err != nil {
+			note("%s as a helper of %s is left out: %v", d.Row.ID, own.Row.ID, err)
+			continue
+		}
+		row := own.Row
+		row.ID, row.Helper = row.ID+"+"+d.Row.ID, d.Row.ID
+		helped = append(helped, calibrate.Device{Model: m, Threads: []int{llamacpp.DefaultThreads()}, Row: row})
+	}
+	return helped
 }
 
 // profileKeys name what a profile depends on here.
@@ -275,7 +307,7 @@ func PlacementFor(p *calibrate.DeviceProfile, first string, tokens int) *Placeme
 	}
 	c := &PlacementConfig{Profile: &s}
 	for _, d := range p.Devices {
-		if !strings.EqualFold(d.ID, first) && !(first == "" && d.Kind == string(llamacpp.CPU)) {
+		if d.Helper == "" && !strings.EqualFold(d.ID, first) && !(first == "" && d.Kind == string(llamacpp.CPU)) {
 			c.Devices = append(c.Devices, d.ID)
 		}
 	}

@@ -22,6 +22,11 @@ type PlacementConfig struct {
 	// where it fails.
 	Profile *scheduler.PlacementProfile
 
+	// Offload is a device that computes the products of a prompt's batches for the
+	// first one, of 32 tokens and more, and holds no copy of the weights; "": none.
+	// Only the CPU has one, and Devices is empty then.
+	Offload string
+
 	// Fixed says where, whatever the controller would choose; nil: it chooses.
 	Fixed *scheduler.Placement
 
@@ -55,8 +60,16 @@ func (cfg *Config) openPlaced(ctx context.Context, file string, opt llamacpp.Opt
 		}
 	}()
 	for i, id := range append([]string{cfg.Device}, cfg.Placement.Devices...) {
-		opt.Device = id
+		opt.Device, opt.Offload = id, ""
+		if i == 0 {
+			opt.Offload = cfg.Placement.Offload
+		}
 		m, err := llamacpp.Open(ctx, file, opt)
+		if err != nil && opt.Offload != "" && ctx.Err() == nil {
+			cfg.note("%s does not help %s: %v", opt.Offload, id, err)
+			opt.Offload, cfg.Placement = "", &PlacementConfig{Lost: cfg.Placement.Lost}
+			m, err = llamacpp.Open(ctx, file, opt)
+		}
 		if err == nil {
 			if err = cfg.warm(ctx, m); err != nil {
 				err = errors.Join(err, m.Close())
@@ -82,6 +95,10 @@ func (cfg *Config) openPlaced(ctx context.Context, file string, opt llamacpp.Opt
 	}
 	if p.fixed = cfg.Placement.Fixed; p.fixed != nil {
 		p.Place(*p.fixed)
+		return p, nil
+	}
+	if p.helper = scheduler.DeviceID(cfg.Placement.Offload); p.helper != "" {
+		p.profile = cfg.Placement.Profile
 		return p, nil
 	}
 	p.profile = p.held(cfg.Placement.Profile)

@@ -35,7 +35,7 @@ func TestTwoDevices(t *testing.T) {
 		twoDevicesInChild(t)
 		return
 	}
-	models := openTwo(t)
+	models := openTwo(t, "")
 	// A token takes llvmpipe half a second and more, so the long test is a soak.
 	prompts, switches, soak := 1, 2, os.Getenv("LULL_SOAK") != ""
 	if soak {
@@ -96,6 +96,64 @@ func failsMidReply(t *testing.T, models []llm.Model, prompt, want []llm.Token) {
 	}
 }
 
+// helperLeast is from how many tokens on the helper computes here, set by ggml's own
+// variable: with 32 a batch takes llvmpipe half a minute.
+const helperLeast = 3
+
+// TestOffload computes the last tokens of a prompt on the Vulkan device, with the
+// CPU's copy of the weights, and all else on the CPU: the reply is the CPU's.
+func TestOffload(t *testing.T) {
+	const timings = "Vulkan Timings"
+	if os.Getenv(inChild) == "" {
+		out := twoDevicesInChild(t, "GGML_VK_PERF_LOGGER=1", fmt.Sprint("GGML_OP_OFFLOAD_MIN_BATCH=", helperLeast))
+		before, after, found := strings.Cut(out, "now the helper")
+		if strings.Contains(before, timings) || !found || !strings.Contains(after, timings) ||
+			!strings.Contains(after, "MUL_MAT") {
+			t.Errorf("want products of the helper in large batches alone:\n%s", out)
+		}
+		return
+	}
+	models := openTwo(t, "offload")
+	prompt := handoverPrompt(t, models[0], 0)
+	want := replyOf(t, models[0], prompt, func(int) {})
+	s, err := models[1].NewSequence()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	decode := func(tokens []llm.Token) {
+		t.Helper()
+		var b llm.Batch
+		for i, x := range tokens {
+			b.Add(s, x, i == len(tokens)-1)
+		}
+		if _, err := models[1].Decode(&b, llm.Grant{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := len(prompt) - helperLeast
+	for small := range slices.Chunk(prompt[:large], helperLeast-1) {
+		decode(small)
+	}
+	fmt.Fprintln(os.Stderr, "now the helper")
+	decode(prompt[large:])
+	sampler, err := models[1].NewSampler(llm.Sampling{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sampler.Close()
+	var got []llm.Token
+	for len(got) < handoverTokens {
+		x, err := sampler.Sample(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, x)
+		decode(got[len(got)-1:])
+	}
+	sameUpToTies(t, models[0], prompt, want, got, "the end of the prompt with a helper")
+}
+
 func on(prefill, decode string) scheduler.Placement {
 	return scheduler.Placement{Prefill: scheduler.DeviceID(prefill), Decode: scheduler.DeviceID(decode)}
 }
@@ -116,7 +174,8 @@ func (f *failing) Decode(b *llm.Batch, g llm.Grant) (llm.Work, error) {
 }
 
 // twoDevicesInChild runs this test again, in a process with the other library.
-func twoDevicesInChild(t *testing.T) {
+func twoDevicesInChild(t *testing.T, env ...string) (output string) {
+	t.Helper()
 	store, err := assets.Open(assets.Options{Offline: true, LlamaLib: vulkanLibrary})
 	if err == nil {
 		_, err = store.LocateLibrary()
@@ -127,8 +186,8 @@ func twoDevicesInChild(t *testing.T) {
 	if _, err := assets.Locate(assets.Options{Offline: true}); err != nil {
 		t.Skipf("no real model: %v", err)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestTwoDevices$", "-test.v")
-	cmd.Env = append(os.Environ(), inChild+"=1", "GGML_VK_VISIBLE_DEVICES=0")
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(append(os.Environ(), inChild+"=1", "GGML_VK_VISIBLE_DEVICES=0"), env...)
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err != nil:
@@ -136,10 +195,12 @@ func twoDevicesInChild(t *testing.T) {
 	case strings.Contains(string(out), "--- SKIP"):
 		t.Skipf("%s", out)
 	}
-	t.Logf("%s", out)
+	return string(out)
 }
 
-func openTwo(t *testing.T) []llm.Model {
+// openTwo opens the model on the CPU and on the Vulkan device; or with "offload" on
+// the CPU alone, and there with the Vulkan device as a helper.
+func openTwo(t *testing.T, how string) []llm.Model {
 	t.Helper()
 	found, err := assets.Locate(assets.Options{Offline: true, LlamaLib: vulkanLibrary})
 	if err != nil {
@@ -158,9 +219,12 @@ func openTwo(t *testing.T) []llm.Model {
 	}
 	clock := llm.NewClock()
 	var models []llm.Model
-	for _, id := range []string{"CPU", devices[i].ID} {
-		m, err := llamacpp.Open(context.Background(), found.Model.Path, llamacpp.Options{Device: id, Clock: clock,
-			Admit: Admit, Context: 256, MaxSequences: 2, MaxBatch: 64, Threads: 1})
+	opt := llamacpp.Options{Clock: clock, Admit: Admit, Context: 256, MaxSequences: 2, MaxBatch: 64, Threads: 1}
+	for _, id := range []string{"", devices[i].ID} {
+		if opt.Device = id; how == "offload" {
+			opt.Device, opt.Offload = "", id
+		}
+		m, err := llamacpp.Open(context.Background(), found.Model.Path, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,8 +135,12 @@ func (r *Runtime) apply() {
 	r.noPatterns.Store(!patterns)
 	if r.placed != nil && r.placed.fixed != nil {
 		d := &r.decision
-		d.Prefill, d.Decode, d.Offload = r.placed.fixed.Prefill, r.placed.fixed.Decode, false
+		d.Prefill, d.Decode, d.Offload = r.placed.fixed.Prefill, r.placed.fixed.Decode, r.placed.fixed.Offload
 		return
+	}
+	if r.placed != nil && r.placed.helper != "" && !r.decision.Offload {
+		// Whether a batch goes to the helper is a matter of its size.
+		r.chunk.Store(min(r.chunk.Load(), llamacpp.OffloadLeast-1))
 	}
 	r.placed.Place(scheduler.Placement{Prefill: r.decision.Prefill, Decode: r.decision.Decode,
 		Offload: r.decision.Offload})
