@@ -67,6 +67,9 @@ type Load struct {
 	Jitter  float64   `yaml:"jitter,omitempty" json:"jitter,omitempty"` // ± share of cpu_ms, [0, 1)
 	Memory  []float64 `yaml:"memory_gb_per_s,omitempty" json:"memory_gb_per_s,omitempty"`
 
+	// Window has a real game drawn besides, see package load.
+	Window bool `yaml:"window,omitempty" json:"window,omitempty"`
+
 	Trace string  `yaml:"trace,omitempty" json:"trace,omitempty"` // a capture's file, relative to the scenario's
 	Scale float64 `yaml:"scale,omitempty" json:"scale,omitempty"`
 	Fill  float64 `yaml:"fill,omitempty" json:"fill,omitempty"` // share of the period that the CPU's mean fills
@@ -191,8 +194,8 @@ func (p *Phase) check(c *checks, at string) {
 	c.between(at+".fill", l.Fill, 0, 10)
 	c.text(at+".trace", l.Trace, false)
 	switch {
-	case l.Trace != "" && (l.CPUMs != 0 || l.Jitter != 0 || len(l.Memory) > 0):
-		c.add(at+".trace", "a capture and cpu_ms, jitter or memory_gb_per_s: the capture says what a frame does")
+	case l.Trace != "" && (l.CPUMs != 0 || l.Jitter != 0 || len(l.Memory) > 0 || l.Window):
+		c.add(at+".trace", "a capture and cpu_ms, jitter, memory_gb_per_s or window: the capture says what a frame does")
 	case l.Trace != "" && l.Scale != 0 && l.Fill != 0:
 		c.add(at+".fill", "both scale and fill: give one")
 	case l.Trace == "" && (l.Scale != 0 || l.Fill != 0):

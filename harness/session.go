@@ -149,7 +149,7 @@ func (s *session) play(rt *local.Runtime, keep *keeper, rec *recording) (*player
 	}
 	rec.interrupted = l.played < s.timeline.total()
 	p.finish(rec)
-	return p, nil
+	return p, team.Err()
 }
 
 // player is a game whose work is a load, and whose calls are lull's. Call from
@@ -199,7 +199,7 @@ func (p *player) end(id uint64, j *load.Job, deadline, now int64) {
 func (p *player) measure(rec *recording) {
 	p.warm = false
 	rec.begin = p.loop.clock.Now()
-	rec.cpu, rec.machine, rec.collections = processCPU(), readMachine(), collections()
+	rec.cpu, rec.machine, rec.collections = processCPU()+p.team.CPU(), readMachine(), collections()
 	if p.rt != nil {
 		rec.reasons, rec.guessed[0] = p.rt.Reasons(), p.rt.Speculation()
 		rec.steered = p.rt.Spec().Steer == local.SteerController
@@ -214,7 +214,7 @@ func (p *player) measure(rec *recording) {
 func (p *player) finish(rec *recording) {
 	rec.end = p.loop.clock.Now()
 	rec.jumps = p.loop.jumps
-	rec.cpu = processCPU() - rec.cpu
+	rec.cpu = processCPU() + p.team.CPU() - rec.cpu
 	rec.machine = readMachine().since(rec.machine)
 	rec.collections = collections() - rec.collections
 	if p.rt != nil {
@@ -262,6 +262,7 @@ func (t *timeline) needs() load.Needs {
 	for _, s := range t.jobs {
 		m := s.Needs()
 		n.Workers, n.Stream = max(n.Workers, m.Workers), n.Stream || m.Stream
+		n.Window = n.Window || m.Window
 	}
 	return n
 }

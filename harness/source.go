@@ -21,7 +21,7 @@ func newSource(s *Scenario, p *Phase, seed uint64) (source load.Source, derivati
 		}
 		return t, t.Derivation(), nil
 	case l.CPUMs == 0 && len(l.Memory) == 0:
-		return load.Idle{}, "", nil
+		return drawn(l, load.Idle{}), "", nil
 	}
 	synthetic := &load.Synthetic{
 		Workers: l.Workers, CPU: seconds(l.CPUMs / 1000), Jitter: l.Jitter, Seed: seed,
@@ -30,7 +30,15 @@ func newSource(s *Scenario, p *Phase, seed uint64) (source load.Source, derivati
 	if err := synthetic.Validate(); err != nil {
 		return nil, "", err
 	}
-	return synthetic, "", nil
+	return drawn(l, synthetic), "", nil
+}
+
+// drawn adds the window, where there is to be one.
+func drawn(l *Load, s load.Source) load.Source {
+	if l.Window {
+		return load.Drawn{Source: s}
+	}
+	return s
 }
 
 func openTrace(s *Scenario, l *Load) (*load.Trace, error) {

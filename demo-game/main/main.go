@@ -34,6 +34,7 @@ type options struct {
 	lang, policy, script, dir string
 	width, height             int
 	full, mute, scripted, hud bool
+	serve                     bool // frames are drawn when somebody asks for them
 	shotDir                   string
 	shots                     map[int64]bool
 	measure                   []string
@@ -97,6 +98,8 @@ func parse(args []string, diag io.Writer) (*options, error) {
 	f.BoolVar(&o.mute, "mute", false, "no sound")
 	f.BoolVar(&o.hud, "hud", false, "show why from the start, as F1 does")
 	f.BoolVar(&o.scripted, "scripted", false, "a model that says what a script says, for pictures and tests")
+	f.BoolVar(&o.serve, "serve", false, "for lull harness: draw a frame of the tour for each byte on standard input, "+
+		"and answer it when it is shown")
 	f.StringVar(&o.shotDir, "screenshot", "", "write pictures of the window into this folder")
 	shots := f.String("shots", "", "at these ticks of the script, split by commas")
 	measure := f.String("measure", "", "measure these policies in turn, split by commas, with --script")
@@ -138,7 +141,12 @@ func (o *options) check(measure string) error {
 			return err
 		}
 	}
+	if o.serve {
+		o.script, o.scripted, o.policy = "tour", true, harness.PolicyNative
+	}
 	switch {
+	case o.serve && (len(o.measure) > 0 || len(o.shots) > 0):
+		return errors.New("--serve excludes --measure and --shots")
 	case len(o.measure) > 0 && o.script == "":
 		return errors.New("--measure wants a --script: the same game for each policy")
 	case o.json != "" && len(o.measure) == 0:
@@ -174,7 +182,7 @@ func (o *options) readScript() (*input.Script, error) {
 	} else {
 		s, err = input.Named(o.script)
 	}
-	if err != nil || len(o.measure) == 0 {
+	if err != nil || len(o.measure) == 0 && !o.serve {
 		return s, err
 	}
 	return s.Measured()

@@ -65,6 +65,7 @@ type window struct {
 	start    headless.Start
 	age      time.Duration // of the process when the first game began, without measuring before
 	begun    int64         // when this game began
+	served   bool          // a frame was asked for
 	err      error
 	w, h     int
 }
@@ -111,14 +112,19 @@ func (w *window) begins() error {
 	if w.meter, err = meter.New(headless.Period); err != nil {
 		return err
 	}
-	files := play.Folder{Dir: w.o.dir, Direct: w.o.scripted}
+	var files play.Files = play.Folder{Dir: w.o.dir, Direct: w.o.scripted}
+	if w.o.serve {
+		files = nil
+	}
 	memories := filepath.Join(w.o.dir, "memories")
 	if len(w.o.measure) > 0 { // a run begins with nothing
 		memories = ""
 	}
-	lang, keys, err := play.ReadSettings(files)
-	if err != nil {
-		w.tell(err.Error())
+	lang, keys := "", input.Default()
+	if files != nil {
+		if lang, keys, err = play.ReadSettings(files); err != nil {
+			w.tell(err.Error())
+		}
 	}
 	if w.o.lang != "" {
 		lang = w.o.lang
@@ -174,6 +180,9 @@ func (w *window) Update() error {
 		}
 	} else { // a frame was shown
 		w.watch()
+	}
+	if w.o.serve && !w.asked() {
+		return ebiten.Termination
 	}
 	if ebiten.IsWindowBeingClosed() || w.interrupt.Load() || w.game.Quit() || w.err != nil {
 		return ebiten.Termination
@@ -240,10 +249,27 @@ func (w *window) over() bool {
 
 // finish ends the program after a script, or begins the next measured run.
 func (w *window) finish() error {
-	if len(w.o.measure) == 0 {
+	switch {
+	case w.o.serve: // the tour again
+		return errors.Join(w.voices.Close(), w.begins())
+	case len(w.o.measure) == 0:
 		return ebiten.Termination
 	}
 	return w.next()
+}
+
+// asked answers that the frame before is on the display, and waits until another
+// is wanted; false: nobody asks any more.
+func (w *window) asked() bool {
+	var b [1]byte
+	if w.served {
+		if _, err := os.Stdout.Write(b[:]); err != nil {
+			return false
+		}
+	}
+	w.served = true
+	_, err := io.ReadFull(os.Stdin, b[:])
+	return err == nil
 }
 
 func (w *window) frameBegins() {

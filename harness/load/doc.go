@@ -34,6 +34,13 @@
 // time minus the time inside Present stands for it, and where it lacks that
 // too, the frame time; the Trace counts how often and says so.
 //
+// # A real window
+//
+// A job may Draw: the team then has a process of its own, the demo game
+// (lull-demo --serve), show a frame of its village, and the frame ends when that
+// is on the display. Where xvfb-run is installed the display is Xvfb, software
+// draws, and both count as the game's CPU time (Team.CPU).
+//
 // # What Go does to it
 //
 // Workers and game thread are OS threads of their own, of ordinary priority.

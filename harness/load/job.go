@@ -21,6 +21,7 @@ type Job struct {
 	Bytes   int64         // memory that the streaming worker reads
 	GPU     time.Duration // how long the GPU is busy, from the begin of the frame
 	Rate    float64       // GB/s that Bytes stands for, for reports
+	Draw    bool          // a window draws a frame of a real game
 }
 
 // cpu is the CPU time of worker w.
@@ -41,6 +42,7 @@ type Source interface {
 type Needs struct {
 	Workers int
 	Stream  bool
+	Window  bool
 }
 
 // Idle is a game that does nothing but show frames.

@@ -36,6 +36,8 @@ type Team struct {
 	timer   *Timer
 	workers []*worker
 	stream  *worker
+	window  *window // nil: nothing is drawn
+	failed  error   // of the window
 	pending atomic.Int32
 	done    signal
 	closing atomic.Bool
@@ -62,6 +64,12 @@ func NewTeam(n Needs, timer *Timer) (*Team, error) {
 		return nil, fmt.Errorf("load: %d workers: want 0…%d", n.Workers, MaxWorkers)
 	}
 	t := &Team{timer: timer}
+	if n.Window {
+		var err error
+		if t.window, err = openWindow(); err != nil {
+			return nil, err
+		}
+	}
 	t.done.init()
 	for range n.Workers {
 		t.workers = append(t.workers, &worker{})
@@ -110,6 +118,11 @@ func (t *Team) Run(j *Job, begin int64) Done {
 		t.stream.bytes = j.Bytes
 		t.stream.start.wake()
 	}
+	if j.Draw && t.window != nil && t.failed == nil {
+		if t.failed = t.window.begin(); t.failed == nil {
+			t.failed = t.window.wait()
+		}
+	}
 	if n > 0 {
 		t.done.wait(v)
 	}
@@ -130,6 +143,17 @@ func (t *Team) Run(j *Job, begin int64) Done {
 	return d
 }
 
+// Err is why nothing is drawn any more, or nil.
+func (t *Team) Err() error { return t.failed }
+
+// CPU is the CPU time that the window's processes used; 0 without one.
+func (t *Team) CPU() time.Duration {
+	if t.window == nil {
+		return 0
+	}
+	return t.window.cpu()
+}
+
 // Close ends the threads and waits for them.
 func (t *Team) Close() {
 	if t.closing.Swap(true) {
@@ -142,6 +166,9 @@ func (t *Team) Close() {
 		t.stream.start.wake()
 	}
 	t.ended.Wait()
+	if t.window != nil {
+		t.window.close()
+	}
 }
 
 // work is the life of a worker. Its thread ends with it: nothing of what was
