@@ -38,10 +38,13 @@ assets: build
 demo: assets
 	./bin/lull demo
 
-# What only tests want: an embedder for memories, 84 MB of download.
+# What only tests want: an embedder for memories, 84 MB of download; and on Linux a second
+# device, 24 MB, with a driver that computes on the CPU. Without that driver its tests are skipped.
+TWO_DEVICES := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),llama-linux-x64-vulkan)
 test-assets: assets
-	@./bin/lull assets verify all-minilm-l6-v2-q8_0 >/dev/null 2>&1 || ./internal/setup/setup.sh assets
-	./bin/lull assets fetch all-minilm-l6-v2-q8_0
+	@./bin/lull assets verify all-minilm-l6-v2-q8_0 $(TWO_DEVICES) >/dev/null 2>&1 || ./internal/setup/setup.sh assets
+	./bin/lull assets fetch all-minilm-l6-v2-q8_0 $(TWO_DEVICES)
+	@[ -z "$(TWO_DEVICES)" ] || ./internal/setup/setup.sh vulkan || echo "the tests of two devices will be skipped"
 
 # -race over everything with cgo; then what differs without cgo over the same model:
 # the gate, the slices of the head, stops, and the table of every model.
