@@ -12,7 +12,7 @@ import (
 )
 
 func TestShippedScenarios(t *testing.T) {
-	want := "capped cpu-bound-120 cpu-bound-60 idle light-app memory-stream-heavy memory-stream over-budget tavern"
+	want := "capped cpu-bound-120 cpu-bound-60 game idle light-app memory-stream-heavy memory-stream over-budget tavern"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("shipped: %s, want %s", got, want)
 	}
