@@ -81,7 +81,7 @@ waits for memory. --session mixed plays 30 minutes of a game whose bottleneck mo
 	flags.StringVar(&f.task, "task", "", "`NAME` of a kind of text instead of the app's: "+
 		strings.Join(soc.Names("tasks"), ", "))
 	flags.BoolVar(&f.ablate, "ablate", false, "play lull without each of its features too")
-	flags.StringVar(&f.session, "session", "", "mixed: 30 minutes whose bottleneck moves, all policies")
+	flags.StringVar(&f.session, "session", "", "mixed: 30 minutes whose bottleneck moves, all policies, --ablate")
 	flags.IntVar(&f.frames, "frames", 0, "length of a run in frames of the app's rate, `N`")
 	flags.Float64Var(&f.seconds, "seconds", socSeconds, "length of a run, unless --frames says it")
 	flags.IntVar(&f.repeat, "repeat", 1, "runs of each policy, with seeds that follow one another")
@@ -108,7 +108,11 @@ func (f *socFlags) plan(cmd *cobra.Command) (soc.Plan, error) {
 			for _, p := range soc.Policies() {
 				names = append(names, p.Name)
 			}
+			for _, base := range []string{"sereno", soc.PolicyLull} { // as many points for their fronts
+				names = append(names, base+"-"+scheduler.UIFirst.String(), base+"-"+scheduler.LLMFirst.String())
+			}
 			f.policies = strings.Join(names, ",")
+			f.ablate = f.ablate || !cmd.Flags().Changed("ablate")
 		}
 	}
 	if f.ablate {

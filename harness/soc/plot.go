@@ -2,8 +2,10 @@ package soc
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,27 +80,26 @@ func (r *Report) panel(name string, y func(Summary) float64, front bool) (*plot.
 	p.X.Label.Text, p.Y.Label.Text = "late frames, %", name
 	p.X.Min, p.Y.Min = 0, 0
 	p.Add(plotter.NewGrid())
-	var points plotter.XYLabels
-	for _, policy := range r.order() {
-		s := r.Summary[policy]
-		if y(s) == 0 && !front {
-			continue // the game alone says nothing
-		}
-		points.XYs = append(points.XYs, plotter.XY{X: 100 * s.Jank.Median, Y: y(s)})
-		points.Labels = append(points.Labels, " "+policy)
-	}
+	points, others := r.points(y, front)
 	if len(points.XYs) == 0 {
 		return p, nil
 	}
-	dots, err := plotter.NewScatter(points)
+	dots, err := scatter(points, color.NRGBA{0x1f, 0x5f, 0xa8, 0xff})
 	if err != nil {
 		return nil, err
 	}
-	dots.GlyphStyle = draw.GlyphStyle{Color: color.NRGBA{0x1f, 0x5f, 0xa8, 0xff}, Radius: 3, Shape: draw.CircleGlyph{}}
+	if len(others.XYs) > 0 {
+		grey, err := scatter(others, color.NRGBA{0xa0, 0xa0, 0xa0, 0xff})
+		if err != nil {
+			return nil, err
+		}
+		p.Add(grey)
+	}
 	labels, err := plotter.NewLabels(points)
 	if err != nil {
 		return nil, err
 	}
+	labels.Offset = vg.Point{X: 4, Y: -3}
 	p.Add(dots, labels)
 	if front && len(r.Pareto) > 1 {
 		line, err := r.front(y)
@@ -107,8 +108,55 @@ func (r *Report) panel(name string, y func(Summary) float64, front bool) (*plot.
 		}
 		p.Add(line)
 	}
-	p.X.Max, p.Y.Max = 1.3*p.X.Max, 1.1*p.Y.Max // room for the names
+	p.X.Max, p.Y.Max = 1.45*p.X.Max, 1.1*p.Y.Max // room for the names
+	spread(labels, p.X.Max, p.Y.Max)
 	return p, nil
+}
+
+// points are the policies that say something, and those that get no names: without a
+// feature of lull, and beside the first panel all off its front.
+func (r *Report) points(y func(Summary) float64, front bool) (named, others plotter.XYLabels) {
+	for _, policy := range r.order() {
+		s := r.Summary[policy]
+		if y(s) == 0 && !front {
+			continue // the game alone says nothing
+		}
+		to := &named
+		if _, ok := ablated(policy); ok || !front && policy != PolicyLull && !slices.Contains(r.Pareto, policy) {
+			to = &others
+		}
+		to.XYs = append(to.XYs, plotter.XY{X: 100 * s.Jank.Median, Y: y(s)})
+		to.Labels = append(to.Labels, policy)
+	}
+	return named, others
+}
+
+func scatter(points plotter.XYLabels, c color.Color) (*plotter.Scatter, error) {
+	dots, err := plotter.NewScatter(points)
+	if err == nil {
+		dots.GlyphStyle = draw.GlyphStyle{Color: c, Radius: 3, Shape: draw.CircleGlyph{}}
+	}
+	return dots, err
+}
+
+// labelWide and labelHigh are about what a name takes, as shares of the axes.
+const labelWide, labelHigh = 0.34, 0.042
+
+// spread moves names up where they would cover one another.
+func spread(l *plotter.Labels, wide, high float64) {
+	order := make([]int, len(l.XYs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(l.XYs[a].Y, l.XYs[b].Y) })
+	for at, i := range order {
+		for _, k := range order[:at] {
+			near := math.Abs(l.XYs[i].X-l.XYs[k].X) < labelWide*wide
+			if near && l.XYs[i].Y-l.XYs[k].Y < labelHigh*high {
+				l.XYs[i].Y = l.XYs[k].Y + labelHigh*high
+			}
+		}
+	}
 }
 
 // front is the line through the policies that no other beats.

@@ -48,8 +48,9 @@ type Policy struct {
 	tuned    bool // --without and --preset are for it
 	deferred bool // memory work waits for the scheduler
 	features scheduler.Features
-	open     float64 // openness to begin with; 0: the preset's
-	graphs   []int   // widths of the graphs that decode, rising; nil: any width
+	open     float64           // openness to begin with; 0: the preset's
+	graphs   []int             // widths of the graphs that decode, rising; nil: any width
+	preset   *scheduler.Preset // its own; nil: the plan's
 }
 
 // Policies lists all policies in the order in which they are shown.
@@ -80,7 +81,7 @@ func Policies() []Policy {
 }
 
 // ParsePolicies reads a list of names split by commas, in its order. A name may
-// end in -no-FEATURE.
+// end in -no-FEATURE, or in -PRESET.
 func ParsePolicies(list string) ([]Policy, error) {
 	var found []Policy
 	for name := range strings.SplitSeq(list, ",") {
@@ -118,6 +119,17 @@ func findPolicy(name string) (Policy, error) {
 			return p, nil
 		}
 	}
-	return Policy{}, fmt.Errorf("%w: there is no %q: want some of %s, or lull-no-FEATURE with one of %s", ErrPolicy,
-		name, strings.Join(names, ", "), strings.Join(scheduler.FeatureNames(), ", "))
+	for preset := scheduler.Balanced; preset < scheduler.Custom; preset++ {
+		base, ok := strings.CutSuffix(name, "-"+preset.String())
+		if !ok {
+			continue
+		}
+		if p, err := findPolicy(base); err == nil && p.tuned {
+			p.Name, p.Description, p.preset = name, p.Description+", preset "+preset.String(), &preset
+			return p, nil
+		}
+	}
+	return Policy{}, fmt.Errorf("%w: there is no %q: want some of %s, lull-no-FEATURE with one of %s, or "+
+		"lull-ui-first, lull-llm-first", ErrPolicy, name, strings.Join(names, ", "),
+		strings.Join(scheduler.FeatureNames(), ", "))
 }

@@ -46,6 +46,7 @@ type Report struct {
 	Runs      []Run              `json:"runs"`
 	Summary   map[string]Summary `json:"summary"`
 	Pareto    []string           `json:"pareto"` // no other has less jank and more tokens/s
+	Goals     []Goal             `json:"goals"`  // of lull; none where lull or native did not play
 	Notes     []string           `json:"notes"`
 
 	period, length float64
@@ -88,6 +89,7 @@ func Play(ctx context.Context, p Plan) (*Report, error) {
 		}
 	}
 	r.summarise()
+	r.Goals = r.goals()
 	return r, r.idle(&p)
 }
 
@@ -107,9 +109,12 @@ func (r *Report) round(ctx context.Context, p *Plan, repeat int) error {
 		run := *native
 		if policy.model {
 			o.Policy = policy
-			o.Without = 0
+			o.Without, o.Preset = 0, p.Preset
 			if policy.tuned {
 				o.Without = p.Without
+			}
+			if policy.preset != nil {
+				o.Preset = *policy.preset
 			}
 			got, err := Simulate(o)
 			if err != nil {
@@ -181,7 +186,7 @@ func (r *Report) summarise() {
 	}
 	r.Pareto = []string{}
 	for _, name := range r.order() {
-		if name != PolicyNative && !r.dominated(name) {
+		if _, ablation := ablated(name); !ablation && name != PolicyNative && !r.dominated(name) {
 			r.Pareto = append(r.Pareto, name)
 		}
 	}
@@ -203,7 +208,7 @@ func (r *Report) order() []string {
 func (r *Report) dominated(name string) bool {
 	x := r.Summary[name]
 	for other, y := range r.Summary {
-		if other == name || other == PolicyNative {
+		if _, ablation := ablated(other); ablation || other == name || other == PolicyNative {
 			continue
 		}
 		jank, tokens := y.Jank.Median-x.Jank.Median, y.Tokens.Median-x.Tokens.Median
@@ -228,6 +233,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	t := page.NewTable("policy", "late %", "hitch ms/s", "tokens/s", "TTFT ms", "reply s", "CPU score", "GPU score",
 		"stall", "tokens/J", "°C", "memories")
 	for _, run := range r.Runs {
+		if _, ablation := ablated(run.Policy); ablation {
+			continue
+		}
 		n := 0
 		for _, k := range run.Embeddings {
 			n += k
@@ -247,13 +255,16 @@ func (r *Report) WriteText(w io.Writer) error {
 		p.Line("no other has fewer late frames and more tokens/s than: %s", strings.Join(r.Pareto, ", "))
 	}
 	r.features(p)
-	for _, l := range r.verdicts() {
-		p.Line("%s", l)
-	}
+	r.writeGoals(p)
 	for _, n := range r.Notes {
 		p.Line("note: %s", n)
 	}
 	return p.Err()
+}
+
+// ablated is the feature that a policy is lull without.
+func ablated(policy string) (feature string, ok bool) {
+	return strings.CutPrefix(policy, PolicyLull+"-no-")
 }
 
 // features says what each feature of lull that was switched off had earned.
@@ -262,7 +273,7 @@ func (r *Report) features(p *page.Printer) {
 	t := page.NewTable("lull without", "late frames", "tokens/s", "tokens/J", "TTFT ms")
 	n := 0
 	for _, name := range r.order() {
-		feature, is := strings.CutPrefix(name, PolicyLull+"-no-")
+		feature, is := ablated(name)
 		if !is || !ok {
 			continue
 		}
@@ -289,44 +300,6 @@ func change(from, to float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*(to/from-1))
 }
 
-// verdicts compares lull with the game alone, with all others and with sereno.
-func (r *Report) verdicts() []string {
-	lull, ok := r.Summary[PolicyLull]
-	native, alone := r.Summary[PolicyNative]
-	if !ok || !alone {
-		return nil
-	}
-	list := []string{"", fmt.Sprintf("lull makes %+.2f percentage points of late frames beyond native's",
-		100*(lull.Jank.Median-native.Jank.Median))}
-	var better []string
-	for _, name := range r.order() {
-		x := r.Summary[name]
-		own := strings.HasPrefix(name, PolicyLull)
-		if name != PolicyNative && !own && x.Jank.Median <= lull.Jank.Median && x.Tokens.Median > lull.Tokens.Median {
-			better = append(better, name)
-		}
-	}
-	if len(better) == 0 {
-		list = append(list, "no other policy has more tokens/s than lull with no more late frames")
-	} else {
-		list = append(list, "no more late frames and more tokens/s than lull: "+strings.Join(better, ", "))
-	}
-	if sereno, ok := r.Summary["sereno"]; ok && sereno.Tokens.Median > 0 {
-		list = append(list, fmt.Sprintf("lull makes %.2f times sereno's tokens/s, with %+.2f percentage points of "+
-			"late frames",
-			lull.Tokens.Median/sereno.Tokens.Median, 100*(lull.Jank.Median-sereno.Jank.Median)))
-	}
-	for _, run := range r.Runs {
-		if s := run.Shares; run.Repeat == 1 && (run.Policy == PolicyLull || run.Policy == "sereno") {
-			list = append(list, fmt.Sprintf("the engine under %s: %.0f %% of the time computing (prefill %.0f, "+
-				"decode %.0f, draft %.0f, verify %.0f), %.0f waiting for windows, %.0f resting, %.0f shut", run.Policy,
-				100*(s.Prefill+s.Decode+s.Draft+s.Verify), 100*s.Prefill, 100*s.Decode, 100*s.Draft, 100*s.Verify,
-				100*s.WindowWait, 100*s.Sleep, 100*s.Closed))
-		}
-	}
-	return list
-}
-
 func opt(x *float64, format string) string {
 	if x == nil {
 		return "–"
@@ -347,7 +320,7 @@ func (r *Report) phases() table.Writer {
 	}
 	t := page.NewTable(header...)
 	for _, run := range r.Runs {
-		if run.Repeat > 1 {
+		if _, ablation := ablated(run.Policy); ablation || run.Repeat > 1 {
 			continue
 		}
 		row := table.Row{run.Policy}

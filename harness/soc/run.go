@@ -27,14 +27,24 @@ type record struct {
 	ttft, decode, total    []float64 // s
 	generated              int       // tokens of complete replies
 
-	tokens              map[string]int  // by phase
-	ran                 [5]float64      // ns by llm.Stage
-	waited              [4]float64      // ns by llm.GateMode
-	batches             map[int]float64 // ns of verify batches by width
+	tokens              map[string]int           // by phase
+	game                map[string]time.Duration // work of its frames, by phase
+	uses                map[string]*use          // of the engine, by phase
+	ran                 [5]float64               // ns by llm.Stage
+	waited              [4]float64               // ns by llm.GateMode
+	batches             map[int]float64          // ns of verify batches by width
 	prefilled           int
 	scores, stalls      []float64
 	stallBusy, stallAll float64
 	guessed             speculative.Stats
+}
+
+// use is what the engine did with its time in a phase.
+type use struct {
+	ran    float64    // ns
+	waited [4]float64 // ns by llm.GateMode
+	passes int        // of the model over new tokens
+	tokens int        // that those made
 }
 
 func newRecord() *record {
@@ -43,12 +53,14 @@ func newRecord() *record {
 		c = nil // the default is valid
 	}
 	return &record{frames: c, length: map[string]time.Duration{}, embedded: map[string]int{}, begun: map[string]int{},
-		tokens: map[string]int{}, batches: map[int]float64{}}
+		tokens: map[string]int{}, batches: map[int]float64{}, game: map[string]time.Duration{},
+		uses: map[string]*use{}}
 }
 
 func (r *record) frame(f metrics.Frame) {
 	if r.frames.Add(f) == metrics.Used {
 		r.length[f.Phase] += f.Interval
+		r.game[f.Phase] += f.Work
 	}
 }
 
@@ -63,9 +75,21 @@ func (r *record) reply(u llm.Usage) {
 // work takes a step of the engine.
 func (r *record) work(x *steerer, w *llm.Work) {
 	run := float64(w.End - w.Start - int64(w.Waited))
+	mode, phase := x.target.gate.Window().Mode, x.phase.String()
 	r.ran[w.Stage] += run
-	r.waited[x.target.gate.Window().Mode] += float64(w.Waited)
-	r.tokens[x.phase.String()] += w.Generated
+	r.waited[mode] += float64(w.Waited)
+	r.tokens[phase] += w.Generated
+	u := r.uses[phase]
+	if u == nil {
+		u = &use{}
+		r.uses[phase] = u
+	}
+	u.ran += run
+	u.waited[mode] += float64(w.Waited)
+	if w.Stage == llm.Decode || w.Stage == llm.Verify {
+		u.passes++
+		u.tokens += w.Generated
+	}
 	switch w.Stage {
 	case llm.Prefill:
 		r.prefilled += w.Tokens
@@ -231,6 +255,16 @@ type Phase struct {
 	Seconds         float64 `json:"seconds"`
 	Tokens          int     `json:"tokens"`
 	TokensPerSecond float64 `json:"tokens_per_s"`
+
+	// Shares of the phase's time: the game works on a frame, the engine has
+	// something to do, it computes, it waits for windows, rests, and is shut out.
+	Game      float64 `json:"game_share"`
+	Busy      float64 `json:"asked_share"`
+	Computing float64 `json:"computing_share"`
+	Windows   float64 `json:"window_wait_share"`
+	Resting   float64 `json:"rest_share"`
+	Shut      float64 `json:"shut_share"`
+	PerPass   float64 `json:"tokens_per_pass"` // of the model, prompts aside
 }
 
 // Run holds the simulated numbers of one policy. Those that have the name of a
@@ -340,7 +374,8 @@ func (s *session) result(o *Options) *Run {
 	for name, p := range m.Phases {
 		length := rec.length[name].Seconds()
 		n := rec.tokens[name]
-		r.Phases[name] = Phase{p.Frames, six(p.JankRate), six(length), n, ratio(float64(n), length)}
+		r.Phases[name] = rec.phase(name, Phase{Frames: p.Frames, JankRate: six(p.JankRate), Seconds: six(length),
+			Tokens: n, TokensPerSecond: ratio(float64(n), length)})
 		if name != metrics.Loading {
 			r.Tokens += n
 		}
@@ -353,6 +388,19 @@ func (s *session) result(o *Options) *Run {
 	}
 	s.modelResult(o, r)
 	return r
+}
+
+// phase fills in where a phase's time went.
+func (r *record) phase(name string, p Phase) Phase {
+	length := float64(r.length[name])
+	p.Game = ratio(float64(r.game[name]), length)
+	if u := r.uses[name]; u != nil {
+		p.Computing, p.Windows = ratio(u.ran, length), ratio(u.waited[llm.GateWindow], length)
+		p.Resting, p.Shut = ratio(u.waited[llm.GatePaced], length), ratio(u.waited[llm.GateClosed], length)
+		p.Busy = six(p.Computing + p.Windows + p.Resting + p.Shut + ratio(u.waited[llm.GateFree], length))
+		p.PerPass = ratio(float64(u.tokens), float64(u.passes))
+	}
+	return p
 }
 
 func (s *session) modelResult(o *Options, r *Run) {

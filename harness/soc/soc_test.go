@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/lull-npc/lull/harness/metrics"
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/scheduler"
 )
@@ -343,6 +344,100 @@ func TestBadParameters(t *testing.T) {
 		if _, err := ParseChip("bad.yaml", []byte(bad)); !errors.Is(err, ErrParameters) ||
 			!strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v, want %q", name, err, x.want)
+		}
+	}
+}
+
+// A preset is part of a policy's name where it can be tuned, and nothing else is.
+func TestPresetOfPolicy(t *testing.T) {
+	ps, err := ParsePolicies("lull-llm-first,sereno-ui-first,lull-no-probe-ui-first")
+	if err != nil || *ps[0].preset != scheduler.LLMFirst || *ps[1].preset != scheduler.UIFirst ||
+		ps[2].features.Has(scheduler.FeatureProbe) {
+		t.Errorf("%+v, %v", ps, err)
+	}
+	for _, bad := range []string{"mnn-ui-first", "-ui-first", "lull-custom"} {
+		if _, err := ParsePolicies(bad); !errors.Is(err, ErrPolicy) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// Goals are judged at no more late frames, and one that is missed says in which phase
+// and to what it was lost.
+func TestGoals(t *testing.T) {
+	at := func(jank, tokens float64) Summary {
+		return Summary{Jank: metrics.Spread{Median: jank}, Tokens: metrics.Spread{Median: tokens}}
+	}
+	run := func(policy string, jank float64, tokens int, computing float64) Run {
+		p := Phase{Frames: 1000, JankRate: jank, Tokens: tokens, Game: 0.6, Busy: 0.8, Computing: computing,
+			Windows: 0.8 - computing, PerPass: 1.5}
+		return Run{Policy: policy, Repeat: 1, Frames: 1000, Seconds: 100, JankRate: jank, Tokens: tokens,
+			Phases: map[string]Phase{"explore": p}}
+	}
+	report := func(lull, other, sereno Summary) *Report {
+		r := &Report{Summary: map[string]Summary{PolicyNative: at(0.02, 0), PolicyLull: lull, "freq-limit": other,
+			"sereno": sereno}}
+		for _, name := range []string{PolicyNative, PolicyLull, "freq-limit", "sereno"} {
+			s := r.Summary[name]
+			r.Runs = append(r.Runs, run(name, s.Jank.Median, int(100*s.Tokens.Median), 0.1*s.Tokens.Median))
+		}
+		return r
+	}
+	for name, x := range map[string]struct {
+		lull, other, sereno Summary
+		met                 [3]bool
+		why                 string
+	}{
+		"all met":     {at(0.025, 3), at(0.03, 5), at(0.12, 8), [3]bool{true, true, true}, ""},
+		"many late":   {at(0.05, 4), at(0.06, 5), at(0.12, 8), [3]bool{false, true, true}, "points are of explore"},
+		"dominated":   {at(0.025, 3), at(0.02, 4), at(0.12, 8), [3]bool{true, false, true}, "freq-limit's tokens/s more"},
+		"sereno best": {at(0.025, 3), at(0.03, 5), at(0.024, 4), [3]bool{true, false, false}, "sereno's tokens/s more"},
+	} {
+		goals := report(x.lull, x.other, x.sereno).goals()
+		all := ""
+		for i, g := range goals {
+			if g.Met != x.met[i] || (len(g.Why) > 0) == g.Met {
+				t.Errorf("%s: %s: met %v, why %q", name, g.Says, g.Met, g.Why)
+			}
+			all += strings.Join(g.Why, "\n")
+		}
+		if !strings.Contains(all, x.why) {
+			t.Errorf("%s: %q, want %q", name, all, x.why)
+		}
+	}
+}
+
+// The NPU goes first: what others move costs it nothing until the memory is full, and a
+// slower NPU, which wishes for less, feels it later.
+func TestPriority(t *testing.T) {
+	o := options(t, "social", "vanilla", 1)
+	w := newWorld(o.Chip)
+	m := newModel(w, o.Target, onNPU, nil, nil, 1)
+	takes := func(others, limit float64) float64 {
+		w.limit, w.job, w.cpu = limit, m.cost(1, 0, 1, 0, 1), task{}
+		w.job.active = true
+		w.cpu.start(1e9, 0.3, others)
+		w.rates()
+		return w.job.takes
+	}
+	alone := takes(0, 1)
+	if some := takes(2, 1); some > 1.001*alone {
+		t.Errorf("beside 2 GB/s a token takes %v of what it takes alone", some/alone)
+	}
+	if much := takes(20, 1); much < 1.1*alone {
+		t.Errorf("beside 20 GB/s a token takes %v of what it takes alone", much/alone)
+	}
+	if slow := takes(20, 0.3) / takes(0, 0.3); slow > 1.02 {
+		t.Errorf("at three tenths of the clock it is slowed by %v", slow)
+	}
+}
+
+// SERENO's verify graphs are prepared: batches are padded, prompts are not.
+func TestPreparedGraphs(t *testing.T) {
+	m := &model{graphs: []int{8, 16, 32}}
+	for width, want := range map[int]int{1: 8, 8: 8, 9: 16, 32: 32, 100: 100} {
+		if got := m.graph(width); got != want {
+			t.Errorf("%d tokens run in a graph of %d, want %d", width, got, want)
 		}
 	}
 }
