@@ -197,6 +197,19 @@ func (g *Game) Transcript() []Spoken { return g.said }
 // first token took, in ms.
 func (g *Game) Replies() (done, failed int, ttftMs []float64) { return g.replies, g.failed, g.ttft }
 
+// Awaited is how many people are still to answer.
+func (g *Game) Awaited() (n int) {
+	for _, thinks := range g.thinks {
+		if thinks {
+			n++
+		}
+	}
+	return n
+}
+
+// Busy reports whether a save is being written or read.
+func (g *Game) Busy() bool { return g.busy }
+
 // FirstSaid reports whether the player said something, and whether a bark and a
 // reply began after that.
 func (g *Game) FirstSaid() (asked, barked, spoke bool) {
