@@ -172,9 +172,8 @@ func (r *Report) tokensWhere(lull, other *Run) []string {
 	a, b := lull.Phases[worst], other.Phases[worst]
 	return []string{fmt.Sprintf("%.2f of %s's tokens/s more are of %s: it computes for %.0f %% of the time that it is "+
 		"asked and makes %.1f tokens a pass; lull computes for %.0f %%, waits for windows for %.0f %% and "+
-		"makes %.1f", most,
-		other.Policy, worst, share(b.Computing, b.Busy), b.PerPass, share(a.Computing, a.Busy), share(a.Windows, a.Busy),
-		a.PerPass)}
+		"makes %.1f", most, other.Policy, worst, share(b.Computing, b.Busy), b.PerPass, share(a.Computing, a.Busy),
+		share(a.Windows, a.Busy), a.PerPass)}
 }
 
 func share(part, of float64) float64 { return 100 * ratio(part, of) }

@@ -390,7 +390,7 @@ func TestGoals(t *testing.T) {
 	}{
 		"all met":     {at(0.025, 3), at(0.03, 5), at(0.12, 8), [3]bool{true, true, true}, ""},
 		"many late":   {at(0.05, 4), at(0.06, 5), at(0.12, 8), [3]bool{false, true, true}, "points are of explore"},
-		"dominated":   {at(0.025, 3), at(0.02, 4), at(0.12, 8), [3]bool{true, false, true}, "freq-limit's tokens/s more"},
+		"dominated":   {at(0.025, 3), at(0.02, 4), at(0.12, 8), [3]bool{true, false, true}, "freq-limit's tokens/s"},
 		"sereno best": {at(0.025, 3), at(0.03, 5), at(0.024, 4), [3]bool{true, false, false}, "sereno's tokens/s more"},
 	} {
 		goals := report(x.lull, x.other, x.sereno).goals()
