@@ -30,6 +30,9 @@ func (f *Frame) Hold(a Action) { f.held[a] = true }
 // Press marks an action as gone down in this tick.
 func (f *Frame) Press(a Action) { f.held[a], f.pressed[a] = true, true }
 
+// Again is the tick after, where nothing changed: what is held stays held.
+func (f *Frame) Again() Frame { return Frame{held: f.held, MouseX: f.MouseX, MouseY: f.MouseY} }
+
 // Tracker makes frames of the keys that are down, tick by tick. Call from one
 // goroutine at a time.
 type Tracker struct{ before map[string]bool }

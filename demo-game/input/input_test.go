@@ -121,6 +121,9 @@ func TestTracker(t *testing.T) {
 	if !f.Pressed(Right) || !f.Pressed(Act) || !f.Enter {
 		t.Errorf("two keys go down: %+v", f)
 	}
+	if a := f.Again(); !a.Held(Right) || a.Pressed(Right) || a.Enter {
+		t.Errorf("a tick in which nothing changed: %+v", a)
+	}
 	f = k.Next(b, []string{"ArrowRight"})
 	if f.Pressed(Right) || !f.Held(Right) || f.Held(Act) || f.RawKey != "" {
 		t.Errorf("one is held: %+v", f)

@@ -66,9 +66,14 @@ type window struct {
 	age      time.Duration // of the process when the first game began, without measuring before
 	begun    int64         // when this game began
 	served   bool          // a frame was asked for
+	due      int           // ticks that the frame before took: time goes on where frames are late
 	err      error
 	w, h     int
 }
+
+// mostDue bounds how many ticks a frame catches up: a game that stood still for a
+// second does not jump.
+const mostDue = 6
 
 func newWindow(o *options, diag io.Writer) (*window, error) {
 	w := &window{o: o, diag: diag, clock: llm.NewClock(), speaker: &audio.Speaker{}}
@@ -190,6 +195,9 @@ func (w *window) Update() error {
 	in, playing := w.input()
 	if playing {
 		w.game.Tick(&in)
+		for again := in.Again(); w.script == nil && w.due > 1; w.due-- {
+			w.game.Tick(&again)
+		}
 		for _, s := range w.game.Sounds() {
 			w.speaker.Play(s)
 		}
@@ -317,6 +325,7 @@ func (w *window) frameEnds() {
 	f := meter.Frame{Frame: w.grid.Finish(time.Duration(end), phase), Ours: w.ours + time.Duration(end-worked),
 		Ran: w.before.Ran || after.Ran || w.before.Groups != after.Groups}
 	f.Policy, _ = w.voices.Policy()
+	w.due = min(int((f.Interval+headless.Period/2)/headless.Period), mostDue)
 	w.meter.Add(f, after.Decision, after.Steered)
 	w.timer.SleepUntil(int64(w.grid.Start()))
 	w.frameBegins()
