@@ -289,6 +289,11 @@ public:
         return result(lull_frame_add_sample(id_, &s, decision));
     }
 
+    Result decision(lull_decision &out) const {
+        out.struct_size = sizeof out;
+        return result(lull_world_get_decision(id_, &out));
+    }
+
     // Gives each event to take, which is called with a const lull_event &.
     template <typename Take> Result poll(Take take) {
         std::array<lull_event, 16> events;

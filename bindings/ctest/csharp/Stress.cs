@@ -121,7 +121,8 @@ internal static unsafe class Stress
         byte[] line = Encoding.UTF8.GetBytes("A room for the night, please.");
         var events = new lull_event[16];
         bool ready = false;
-        for (ulong frame = 1; DateTime.UtcNow < end; frame++)
+        // Beside a loaded machine the real model's first word may take longer than the run.
+        for (ulong frame = 1; DateTime.UtcNow < (real && texts == 0 ? end.AddSeconds(90) : end); frame++)
         {
             if (ready && lull_npc_is_busy(npc) == 0)
             {
