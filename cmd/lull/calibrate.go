@@ -28,12 +28,19 @@ much the work of a game's frame gets longer beside each; what layers take; what
 batches of judged tokens cost; and energy, where the machine can tell it.
 
 It takes three minutes at most, plus loading. Ctrl-C ends it; what was measured
-is kept, and the next run goes on. Keep the machine quiet meanwhile. What would
-take too long on a device is left out and named.`,
+is kept, and the next run goes on with what is missing. Keep the machine quiet
+meanwhile, or measure again with --fresh. What would take too long on a device
+is left out and named.
+
+A row like CPU+Vulkan0 is one copy of the weights, on the CPU, with the other
+device computing the large products of prompts. From then on "lull chat" runs
+where replies were shortest, and "lull devices" shows what is chosen when.`,
 		Example: `  lull calibrate --quick
   lull calibrate --llama-lib llama-linux-x64-vulkan
   lull calibrate --device CPU --json
-  lull device-profile show`,
+  lull calibrate --fresh --budget 10m     # everything anew, with time for slow devices
+  lull device-profile show
+  lull devices`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.calibrate(cmd.Context(), f) },
 	}
@@ -52,7 +59,7 @@ func (a *app) calibrate(ctx context.Context, f calibrateFlags) error {
 	steps := a.ui.steps("calibrating")
 	p, err := local.Calibrate(ctx, local.CalibrateConfig{Assets: a.assetOptions(), Devices: f.devices, Quick: f.quick,
 		Fresh: f.fresh, Budget: f.budget,
-		Progress: func(done, of int, _ string) { steps.set(done, of) },
+		Progress: func(done, of int, task string) { steps.at(done, of, printable(task)) },
 		Note: func(text string) {
 			steps.clear()
 			a.ui.notef("%s", printable(plainText(text)))

@@ -90,8 +90,16 @@ func (a *app) showProfile(p *calibrate.DeviceProfile, file string, stale []strin
 		a.ui.render(t)
 		a.ui.printf("\n")
 	}
+	late := 0
 	for _, s := range p.Skipped {
+		if strings.HasPrefix(s.Why, calibrate.BudgetOver) {
+			late++
+			continue
+		}
 		a.ui.printf("left out: %s: %s\n", printable(s.Task), printable(plainText(s.Why)))
+	}
+	if late > 0 {
+		a.ui.printf("left out: %d figures, for which there was no time; `lull calibrate` again measures them\n", late)
 	}
 	a.ui.printf("energy: %s\n", printable(p.Energy))
 	return nil

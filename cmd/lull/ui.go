@@ -264,8 +264,17 @@ func (u *ui) steps(name string) *steps {
 	return s
 }
 
-func (s *steps) set(done, of int) {
+func (s *steps) set(done, of int) { s.at(done, of, "") }
+
+// at is set with what is done now.
+func (s *steps) at(done, of int, what string) {
 	percent := 100 * done / max(of, 1)
+	if s.bar != nil && what != "" {
+		s.bar.Describe(s.name + ": " + what)
+	}
+	if what != "" {
+		what = ", " + what
+	}
 	switch {
 	case s.bar != nil:
 		if percent = min(percent, 99); percent != s.shown {
@@ -274,7 +283,7 @@ func (s *steps) set(done, of int) {
 		}
 	case s.u.now().Sub(s.last) >= plainEvery:
 		s.last = s.u.now()
-		s.u.notef("%s: %d %%", s.name, percent)
+		s.u.notef("%s: %d %%%s", s.name, percent, what)
 	}
 }
 

@@ -314,6 +314,9 @@ func spanKey(d *Device, stage string, width, threads int) string {
 
 func spanOf(stage string, threads int) string { return fmt.Sprintf(" %s %d", stage, threads) }
 
+// BudgetOver begins the reason of what a further run will measure.
+const BudgetOver = "the budget is over"
+
 // most is the longest that one batch may be expected to take.
 func (r *run) most() time.Duration {
 	return max(0, min(time.Duration(tooLong*float64(r.budget)), r.left()))
@@ -323,7 +326,7 @@ func (r *run) most() time.Duration {
 // of it, by what the last one took.
 func (r *run) affordable(d *Device, stage string, width, threads int) error {
 	if r.left() <= 0 {
-		return &skipped{fmt.Sprintf("the budget of %v is over", r.budget)}
+		return &skipped{fmt.Sprintf("%s, of %v", BudgetOver, r.budget)}
 	}
 	would := r.spans[spanKey(d, stage, width, threads)] * time.Duration(width)
 	if most := r.most(); would > most {

@@ -69,7 +69,7 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 	}
 	if r := host.Read(clock.Now(), probe.All).Pressure.CPU; r.Outcome == probe.OK && r.Value > busyMachine {
 		cfg.note("other programs use this processor (tasks waited %.0f %% of the time): figures will be too low, "+
-			"measure again on a quiet machine", 100*r.Value)
+			"measure again with --fresh on a quiet machine", 100*r.Value)
 	}
 	info := devices[0].Model.Info()
 	keys := profileKeys(identity(devices[0].Model), info.Library, all)

@@ -24,9 +24,16 @@ const vulkanLibrary = "llama-linux-x64-vulkan"
 // has one llama.cpp, and the other tests here use the default one.
 const inChild = "LULL_TEST_TWO_DEVICES"
 
-// handoverTie is how far two logits may lie apart and still change places
-// between two devices, whose products are rounded otherwise.
-const handoverTie = 0.5
+const (
+	// handoverTie is how far two logits may lie apart and still change places
+	// between two devices, whose products are rounded otherwise: the CPU's kernels
+	// for quantised weights round the activations to 8 bits, and Vulkan's do not.
+	// The logits of one token differ by 0.1 … 0.7 (root mean square) and up to 1.6.
+	handoverTie = 0.5
+
+	// handoverEqual is the share of replies that meet no near-tie at all; 0.86 were seen.
+	handoverEqual = 0.75
+)
 
 // TestTwoDevices moves replies between the CPU and a Vulkan device, which may be
 // llvmpipe.
@@ -75,6 +82,9 @@ func TestTwoDevices(t *testing.T) {
 		equal += sameUpToTies(t, cpu, prompt, replies[k], got, what)
 	}
 	t.Logf("%d replies are token for token those of the CPU", equal)
+	if all := 2*prompts + switches; soak && float64(equal) < handoverEqual*float64(all) {
+		t.Errorf("%d of %d replies are token for token those of the CPU: want %v of them", equal, all, handoverEqual)
+	}
 	if h := p.Handovers(); h.Moved < prompts || h.Computed > 0 {
 		t.Errorf("%+v: want each move by the state", h)
 	} else {
@@ -152,6 +162,49 @@ func TestOffload(t *testing.T) {
 		decode(got[len(got)-1:])
 	}
 	sameUpToTies(t, models[0], prompt, want, got, "the end of the prompt with a helper")
+}
+
+// TestOpenDevices opens a runtime by what Config.Devices says, on two devices.
+func TestOpenDevices(t *testing.T) {
+	if os.Getenv(inChild) == "" {
+		twoDevicesInChild(t)
+		return
+	}
+	texts := []string{"offload=vulkan0"}
+	if os.Getenv("LULL_SOAK") != "" { // each warms a device up, which takes llvmpipe seconds
+		texts = append(texts, "vulkan0", "prefill=vulkan0,decode=cpu")
+	}
+	for _, text := range texts {
+		var notes []string
+		r, err := Open(context.Background(), Config{Spec: Spec{Threads: 1, Steer: SteerNone}, Devices: text,
+			Context: 128, MaxSequences: 1, MaxBatch: 64, Note: func(n string) { notes = append(notes, n) },
+			Assets: assets.Options{Offline: true, LlamaLib: vulkanLibrary}})
+		switch {
+		case errors.Is(err, llamacpp.ErrDevice):
+			t.Skip(err)
+		case err != nil:
+			t.Fatalf("%s: %v", text, err)
+		}
+		prompt, err := r.Model.Tokenize(nil, "The bridge", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := r.Engine.Submit(llm.Request{Prompt: prompt, MaxTokens: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, e := reply(r, id); e.Kind != llm.EventDone || said == "" {
+			t.Errorf("%s: %q %+v", text, said, e)
+		}
+		for _, n := range notes {
+			if !strings.Contains(n, "warmed up") { // a busy machine may not get that far
+				t.Errorf("%s: %s", text, n)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func on(prefill, decode string) scheduler.Placement {
