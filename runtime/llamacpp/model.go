@@ -91,6 +91,7 @@ type Model struct {
 
 	handle llama.Model
 	vocab  llama.Vocab
+	words  words // guards vocab
 	ctx    llama.Context
 	memory llama.Memory
 	batch  llama.Batch
@@ -359,6 +360,7 @@ func (m *Model) Close() error {
 	if m.closed.Swap(true) {
 		return nil
 	}
+	m.words.close()
 	if m.ctx != 0 {
 		llama.DetachThreadpool(m.ctx)
 		llama.Free(m.ctx)

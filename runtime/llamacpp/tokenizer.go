@@ -3,6 +3,7 @@ package llamacpp
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
 
@@ -13,6 +14,32 @@ import (
 // no prompt for a local model is anywhere near.
 const maxText = 16 << 20
 
+// words says whether the vocabulary may be used. Prompts are made on goroutines
+// that know nothing of who closes the model. Safe for concurrent use.
+type words struct {
+	users  sync.RWMutex
+	closed bool
+}
+
+// use reports whether the vocabulary is there, and keeps it so until done.
+func (w *words) use() bool {
+	w.users.RLock()
+	if w.closed {
+		w.users.RUnlock()
+		return false
+	}
+	return true
+}
+
+func (w *words) done() { w.users.RUnlock() }
+
+// close waits for those who use the vocabulary.
+func (w *words) close() {
+	w.users.Lock()
+	defer w.users.Unlock()
+	w.closed = true
+}
+
 // Tokenize implements llm.Tokenizer.
 func (m *Model) Tokenize(dst []llm.Token, text string, markup bool) ([]llm.Token, error) {
 	if len(text) > maxText {
@@ -21,6 +48,10 @@ func (m *Model) Tokenize(dst []llm.Token, text string, markup bool) ([]llm.Token
 	if text == "" {
 		return dst, nil
 	}
+	if !m.words.use() {
+		return dst, fmt.Errorf("llamacpp: tokenize: %w", llm.ErrClosed)
+	}
+	defer m.words.done()
 	// A NUL would end the string in C, and the rest would become no text at all.
 	text = strings.ReplaceAll(llm.ValidText(text), "\x00", "\uFFFD")
 	for _, t := range llama.Tokenize(m.vocab, text, false, markup) {
@@ -31,9 +62,10 @@ func (m *Model) Tokenize(dst []llm.Token, text string, markup bool) ([]llm.Token
 
 // AppendPiece implements llm.Tokenizer.
 func (m *Model) AppendPiece(dst []byte, t llm.Token) []byte {
-	if t < 0 || int(t) >= m.info.Vocab {
+	if t < 0 || int(t) >= m.info.Vocab || !m.words.use() {
 		return dst
 	}
+	defer m.words.done()
 	var buf [256]byte
 	n := m.pieceInto(buf[:], int32(t))
 	if n < 0 { // longer than the buffer: -n bytes are wanted
@@ -46,6 +78,10 @@ func (m *Model) AppendPiece(dst []byte, t llm.Token) []byte {
 
 // BOS implements llm.Tokenizer.
 func (m *Model) BOS() (llm.Token, bool) {
+	if !m.words.use() {
+		return 0, false
+	}
+	defer m.words.done()
 	if !llama.VocabGetAddBOS(m.vocab) {
 		return 0, false
 	}
@@ -55,7 +91,11 @@ func (m *Model) BOS() (llm.Token, bool) {
 
 // IsEnd implements llm.Tokenizer.
 func (m *Model) IsEnd(t llm.Token) bool {
-	return t >= 0 && int(t) < m.info.Vocab && m.ends(int32(t))
+	if t < 0 || int(t) >= m.info.Vocab || !m.words.use() {
+		return false
+	}
+	defer m.words.done()
+	return m.ends(int32(t))
 }
 
 // marker stands for the content of turn i while the template is rendered. Its

@@ -68,7 +68,8 @@ type Model interface {
 	// Gate is where the windows for this model are published.
 	Gate() Gate
 
-	// Close frees everything. The model must not be used afterwards.
+	// Close frees everything. The model must not be used afterwards, but for its
+	// Tokenizer, which may be in use meanwhile: Tokenize then fails with ErrClosed.
 	Close() error
 }
 

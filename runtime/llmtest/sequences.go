@@ -191,7 +191,30 @@ func testCloneSampler(s *subject) {
 
 func testClosedModel(s *subject) {
 	q := s.sequence([]llm.Token{1, 2})
+	// Prompts are made on goroutines that know nothing of who closes the model.
+	ended := make(chan error)
+	begun := make(chan struct{}, 2)
+	for range cap(begun) {
+		go func() {
+			var err error
+			for first := true; err == nil; first = false {
+				if _, err = s.m.Tokenize(nil, "one more line of the prompt", false); first {
+					begun <- struct{}{}
+				}
+				s.m.AppendPiece(nil, 1)
+				s.m.IsEnd(1)
+				s.m.BOS()
+			}
+			ended <- err
+		}()
+	}
+	for range cap(begun) {
+		<-begun
+	}
 	s.must(s.m.Close())
+	for range cap(begun) {
+		s.wants("Tokenize", <-ended, llm.ErrClosed)
+	}
 	var b llm.Batch
 	b.Add(q, 1, true)
 	_, err := s.m.Decode(&b, llm.Grant{})

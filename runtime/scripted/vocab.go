@@ -48,6 +48,9 @@ var (
 
 // Tokenize implements llm.Tokenizer.
 func (m *Model) Tokenize(dst []llm.Token, text string, markup bool) ([]llm.Token, error) {
+	if m.closed.Load() {
+		return dst, fmt.Errorf("scripted: tokenize: %w", llm.ErrClosed)
+	}
 	return tokenize(dst, llm.ValidText(text), markup), nil
 }
 
