@@ -142,6 +142,9 @@ func (a *app) demoScript(ctx context.Context, f demoFlags) error {
 		}
 	}
 	script, err := f.game.read()
+	if err == nil {
+		script, err = script.Measured()
+	}
 	if err != nil {
 		return &usageError{err, "see `lull demo --help`"}
 	}
