@@ -17,7 +17,8 @@ func (r *run) handoverTasks(past int) []task {
 	for i := range r.cfg.Devices {
 		for j := range r.cfg.Devices {
 			from, to := &r.cfg.Devices[i], &r.cfg.Devices[j]
-			if i == j || from.Row.Helper+to.Row.Helper != "" || past > min(from.Model.Info().Context, to.Model.Info().Context) {
+			if i == j || from.Row.Helper+to.Row.Helper != "" ||
+				past > min(from.Model.Info().Context, to.Model.Info().Context) {
 				continue
 			}
 			list = append(list, task{

@@ -38,7 +38,8 @@ func TestCheckDevices(t *testing.T) {
 		strings.Repeat("prefill=a,", 1000): "twice",
 	} {
 		err := CheckDevices(text)
-		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrDevices) || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil ||
+			want != "" && (!errors.Is(err, ErrDevices) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v: want %q", text, err, want)
 		}
 	}
@@ -63,8 +64,8 @@ func measured(of map[string][4]float64) *calibrate.DeviceProfile {
 		}
 		for _, to := range ids {
 			if _, here := of[to]; here && to != id {
-				p.Handovers = append(p.Handovers, calibrate.HandoverRow{From: id, To: to, Tokens: 256, Bytes: 1e6, Get: 2e6,
-					Set: 2e6})
+				p.Handovers = append(p.Handovers, calibrate.HandoverRow{From: id, To: to, Tokens: 256, Bytes: 1e6,
+					Get: 2e6, Set: 2e6})
 			}
 		}
 	}
@@ -231,7 +232,9 @@ func TestDevicesAuto(t *testing.T) {
 		note   string // "": none
 	}{
 		"nothing measured": {none, "run `lull calibrate`"},
-		"fits":             {func(t *testing.T, cfg *Config) { storeProfile(t, cfg, func(*calibrate.DeviceProfile) {}) }, ""},
+		"fits": {func(t *testing.T, cfg *Config) {
+			storeProfile(t, cfg, func(*calibrate.DeviceProfile) {})
+		}, ""},
 		"stale": {func(t *testing.T, cfg *Config) {
 			storeProfile(t, cfg, func(p *calibrate.DeviceProfile) { p.Hashes[1], p.Hashes[0] = nil, nil })
 		}, "stale, host, driver changed"},
@@ -245,7 +248,7 @@ func TestDevicesAuto(t *testing.T) {
 			storeProfile(t, cfg, func(p *calibrate.DeviceProfile) { p.Stages[0].Device = "elsewhere" })
 		}, `is of no use, scheduler: bad config: Figures[0]: no device "elsewhere"`},
 		"empty":   {write(nil), "doesn't begin with"},
-		"foreign": {write([]byte("GGUF, or whatever it is, and then some more of the same text as before")), "begin with"},
+		"foreign": {write([]byte("GGUF, or whatever it is, and then more of it than a sum has")), "begin with"},
 		"huge":    {write(make([]byte, 5<<20)), "at most"},
 		"a folder": {func(t *testing.T, cfg *Config) {
 			file := storeProfile(t, cfg, func(*calibrate.DeviceProfile) {})
