@@ -91,7 +91,7 @@ generate-check:
 plugin: setup
 	@./internal/setup/setup.sh plugin assets
 	@python3 -m pip install -q --target .cache/python ziglang==0.17.1
-	@./bindings/plugin.sh $(VERSION)
+	@./bindings/plugin.sh $(VERSION) $(TARGETS)
 
 hosts: setup
 	@./internal/setup/setup.sh hosts

@@ -15,6 +15,13 @@
 // What characters say is package npc's world, which this one begins when the
 // model is loaded; before, NPCs are only noted.
 //
+// # What the host judges
+//
+// Package npc asks its content hook in a goroutine and takes a function's word;
+// a host of ours is polled. So the hook (content.go) hands its sentence to
+// Collect, which makes a Judge event of it, and waits for Judge, or until
+// package npc awaits the ruling no more: it is late, or its turn is over.
+//
 // # One frame, in numbers
 //
 // A call of the host that finds nothing to do takes a microsecond: an atomic
