@@ -96,7 +96,7 @@ func TestSignals(t *testing.T) {
 }
 
 var cyclesLine = regexp.MustCompile(
-	`cycles: (\d+), threads ([+-]\d+), files ([+-]\d+), memory ([+-]\d+) kB, longest destroy ([0-9.]+) ms`)
+	`cycles: (\d+), threads ([+-]\d+), files ([+-]\d+), memory ([+-]\d+) kB, longest destroy ([0-9.]+) ms, late \d+`)
 
 // TestCycles makes and destroys worlds in every state without growth. Threads
 // may differ by a few: Go keeps idle ones.

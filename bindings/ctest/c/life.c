@@ -93,11 +93,16 @@ static void until(lull_world_id world, int32_t kind) {
     } while (n == 0 || e.kind != kind);
 }
 
+/* Worlds that did not end in their time, and went on ending: on a machine so
+ * busy that threads of the lowest priority hardly run. */
+static int late;
+
 /* One world, destroyed in one of four states. Returns how long that took. */
 static int64_t cycle(const char *kind, int state) {
     lull_world_id none = {0, 0}, world = make(kind, NULL);
     lull_npc_id npc = speaker(world);
     int64_t begin;
+    int32_t ended;
     if (state > 0) {
         until(world, LULL_EVENT_WORLD_READY);
     }
@@ -108,7 +113,12 @@ static int64_t cycle(const char *kind, int state) {
         until(world, LULL_EVENT_TEXT);
     }
     begin = lull_time_ns();
-    check(lull_world_destroy(world), none, "destroy");
+    ended = lull_world_destroy(world);
+    if (ended == LULL_ERROR_TIMEOUT) {
+        late++;
+    } else {
+        check(ended, none, "destroy");
+    }
     if (lull_npc_is_valid(npc) || lull_npc_interrupt(npc) != LULL_ERROR_STALE_ID) {
         fprintf(stderr, "the NPC of a world that is gone is not stale\n");
         exit(1);
@@ -129,9 +139,10 @@ static int cycles(const char *kind, int n) {
             memory = resident_kb();
         }
     }
-    printf("cycles: %d, threads %+d, files %+d, memory %+ld kB, longest destroy %.1f ms\n", n,
+    rest_ms(late > 0 ? 5000 : 0);
+    printf("cycles: %d, threads %+d, files %+d, memory %+ld kB, longest destroy %.1f ms, late %d\n", n,
            entries("/proc/self/task") - threads, entries("/proc/self/fd") - files, resident_kb() - memory,
-           (double)longest / 1e6);
+           (double)longest / 1e6, late);
     return 0;
 }
 
