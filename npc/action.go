@@ -23,6 +23,19 @@ const (
 	MaxValue     = 64 // characters of one
 	MaxParamText = 200
 	maxDecimals  = 6
+
+	// MaxChoices is what an offer may take as a grammar, in bytes, its targets
+	// included. A reply that may act builds it, and the engine reads it, between
+	// two frames: 16 KB are some 30 actions of ten values each, and less than a
+	// millisecond. Most games need a tenth.
+	MaxChoices = 16 << 10
+
+	// MaxFreeText is the characters of all ParamText of an offer together: each
+	// is a rule of its grammar, of which package gbnf reads 4096.
+	MaxFreeText = 2000
+
+	// maxKinds bounds the kinds of target, so that an offer is checked in no time.
+	maxKinds = 64
 )
 
 // NoAction is the name of doing nothing, which is always among the choices.
@@ -41,7 +54,7 @@ const (
 )
 
 func (k ParamKind) String() string {
-	return [...]string{"int", "real", "bool", "enum", "text", "target"}[k]
+	return named("ParamKind", uint8(k), "int", "real", "bool", "enum", "text", "target")
 }
 
 // Param is one parameter of an action.
@@ -58,7 +71,7 @@ type Param struct {
 
 // ActionSpec declares what a character may do.
 type ActionSpec struct {
-	Name        string // as a Param's name; not NoAction
+	Name        string // as a Param's name; not NoAction, not ActionOfferQuest
 	Description string // for the model: "gives something from your shop"
 	Params      []Param
 }
@@ -68,6 +81,8 @@ type ActionSpec struct {
 type Offer struct {
 	Actions []ActionSpec
 	Targets map[string][]string // kind → what exists now, nearest first
+
+	quest *ActionSpec // offering one of the quests, where there is one
 }
 
 // Action is a choice, checked against its Offer.
@@ -118,6 +133,9 @@ func (x Arg) json() string {
 
 // quoted is a text as JSON, with nothing escaped that need not be.
 func quoted(s string) string {
+	if plain(s) {
+		return `"` + s + `"`
+	}
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -130,6 +148,12 @@ func quoted(s string) string {
 // Validate says what is wrong with an offer, wrapping ErrAction. Safe for
 // concurrent use.
 func (o Offer) Validate() error {
+	_, err := o.Grammar()
+	return err
+}
+
+// check says what is wrong with the parts of an offer.
+func (o Offer) check() error {
 	if len(o.Actions) > MaxActions {
 		return fmt.Errorf("%w: %d actions, want at most %d", ErrAction, len(o.Actions), MaxActions)
 	}
@@ -141,20 +165,38 @@ func (o Offer) Validate() error {
 			return fmt.Errorf("%w: %s is declared twice", ErrAction, a.Name)
 		}
 	}
+	if len(o.Targets) > maxKinds {
+		return fmt.Errorf("%w: %d kinds of target, want at most %d", ErrAction, len(o.Targets), maxKinds)
+	}
 	for _, kind := range sortedKeys(o.Targets) {
-		for _, v := range o.Targets[kind] {
+		for _, v := range o.targets(kind) {
 			if err := checkValue(v); err != nil {
 				return fmt.Errorf("%w: target of kind %s: %w", ErrAction, kind, err)
 			}
 		}
 	}
+	free := 0
+	for _, a := range o.Actions {
+		for _, p := range a.Params {
+			if p.Kind == ParamText {
+				free += p.MaxRunes
+			}
+		}
+	}
+	if free > MaxFreeText {
+		return fmt.Errorf("%w: free texts of %d characters in all, want at most %d: lower MaxRunes",
+			ErrAction, free, MaxFreeText)
+	}
 	return nil
 }
 
 func (a ActionSpec) validate() error {
-	if !isName(a.Name) || a.Name == NoAction {
-		return fmt.Errorf("%q is no name for an action: want small letters, digits and single _, and not %q",
-			a.Name, NoAction)
+	switch {
+	case a.Name == NoAction || a.Name == ActionOfferQuest:
+		return fmt.Errorf("the name %q is lull's own: it is offered by itself where it is possible; "+
+			"want another name", a.Name)
+	case !isName(a.Name):
+		return fmt.Errorf("%q is no name for an action: want small letters, digits and single _", a.Name)
 	}
 	if err := checkDescription(a.Description); err != nil {
 		return err
@@ -248,10 +290,26 @@ func isName(s string) bool {
 }
 
 func checkValue(v string) error {
+	if plain(v) && len(v) <= MaxValue {
+		return nil
+	}
 	if clean, _ := CleanLine(v); clean != v || v == "" || utf8.RuneCountInString(v) > MaxValue {
 		return fmt.Errorf("value %q: want one visible line of 1 … %d characters", v, MaxValue)
 	}
 	return nil
+}
+
+// plain reports whether a text is of letters that are the same in every
+// language of the way: in a line, in JSON and in a grammar. Most values are, and
+// need no closer look.
+func plain(s string) bool {
+	for i := range len(s) {
+		blank := s[i] == ' ' && i > 0 && i < len(s)-1 && s[i-1] != ' '
+		if s[i] <= ' ' && !blank || s[i] >= 0x7F || s[i] == '"' || s[i] == '\\' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func checkDescription(d string) error {
@@ -271,16 +329,24 @@ func (o Offer) possible() []ActionSpec {
 			out = append(out, a)
 		}
 	}
+	if o.quest != nil {
+		out = append(out, *o.quest)
+	}
 	return out
 }
 
 // values are what a parameter of enum or target may be.
 func (o Offer) values(p Param) []string {
 	if p.Kind == ParamTarget {
-		targets := o.Targets[p.Target]
-		return targets[:min(len(targets), MaxValues)]
+		return o.targets(p.Target)
 	}
 	return p.Values
+}
+
+// targets are those of a kind that can be chosen: the nearest.
+func (o Offer) targets(kind string) []string {
+	all := o.Targets[kind]
+	return all[:min(len(all), MaxValues)]
 }
 
 // Describe tells a model what it can do, one action a line. Safe for concurrent
@@ -399,9 +465,12 @@ func (o Offer) argument(p Param, v any) (Arg, error) {
 	case ParamInt, ParamReal:
 		ok = p.readNumber(&arg, v)
 	case ParamText:
-		arg.Text, ok = v.(string)
-		n := utf8.RuneCountInString(arg.Text)
-		ok = ok && n >= 1 && n <= p.MaxRunes && !strings.ContainsFunc(arg.Text, func(r rune) bool { return r < ' ' })
+		var text string
+		text, ok = v.(string)
+		n := utf8.RuneCountInString(text)
+		ok = ok && n <= p.MaxRunes && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' })
+		arg.Text, _ = CleanLine(text) // a game shows it: nothing that nobody sees, or that turns text round
+		ok = ok && arg.Text != ""
 	default:
 		arg.Text, ok = v.(string)
 		ok = ok && slices.Contains(o.values(p), arg.Text)

@@ -135,7 +135,8 @@ func TestOfferErrors(t *testing.T) {
 		says  string
 	}{
 		{Offer{Actions: make([]ActionSpec, MaxActions+1)}, "33 actions"},
-		{Offer{Actions: []ActionSpec{{Name: "none"}}}, "no name for an action"},
+		{Offer{Actions: []ActionSpec{{Name: "none"}}}, `the name "none" is lull's own`},
+		{Offer{Actions: []ActionSpec{{Name: "offer_quest"}}}, `the name "offer_quest" is lull's own`},
 		{Offer{Actions: []ActionSpec{{Name: "Give"}}}, "no name for an action"},
 		{Offer{Actions: []ActionSpec{{Name: "a__b"}}}, "no name for an action"},
 		{Offer{Actions: []ActionSpec{{Name: "a"}, {Name: "a"}}}, "declared twice"},
@@ -152,11 +153,118 @@ func TestOfferErrors(t *testing.T) {
 		{one(Param{Name: "x", Kind: ParamText}), "MaxRunes 0"},
 		{one(Param{Name: "x", Kind: ParamTarget}), "kind of target"},
 		{Offer{Targets: map[string][]string{"k": {"\u200b"}}}, "target of kind k"},
+		{Offer{Targets: manyKinds(65)}, "65 kinds of target, want at most 64"},
+		{manyActions(32, 2, 64, 10), "too much to choose from: written out it takes 81015 bytes"},
+		{manyActions(32, 8, 64, 60), "want at most 16384; a10 takes the most, 35629"},
+		{freeTexts(11, 200), "free texts of 2200 characters in all, want at most 2000"},
 	}
 	for _, c := range cases {
-		if _, err := c.offer.Grammar(); !errors.Is(err, ErrAction) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("error %v, want one that says %q", err, c.says)
+		for _, err := range []error{c.offer.Validate(), second(c.offer.Grammar())} {
+			if !errors.Is(err, ErrAction) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %.200v, want one that says %q", err, c.says)
+			}
 		}
+	}
+}
+
+func second(_ string, err error) error { return err }
+
+func manyKinds(n int) map[string][]string {
+	kinds := map[string][]string{}
+	for i := range n {
+		kinds[fmt.Sprint("kind ", i)] = []string{"x"}
+	}
+	return kinds
+}
+
+// manyActions is an offer of so many actions, with so many parameters, each of
+// so many values that are so long.
+func manyActions(actions, params, values, length int) Offer {
+	var o Offer
+	for i := range actions {
+		a := ActionSpec{Name: fmt.Sprint("a", i)}
+		for k := range params {
+			p := Param{Name: fmt.Sprint("p", k), Kind: ParamEnum}
+			for v := range values {
+				p.Values = append(p.Values, fmt.Sprintf("%0*d", length, v))
+			}
+			a.Params = append(a.Params, p)
+		}
+		o.Actions = append(o.Actions, a)
+	}
+	return o
+}
+
+func freeTexts(n, runes int) Offer {
+	var o Offer
+	for i := range n {
+		o.Actions = append(o.Actions, ActionSpec{Name: fmt.Sprint("say", i),
+			Params: []Param{{Name: "words", Kind: ParamText, MaxRunes: runes}}})
+	}
+	return o
+}
+
+// An offer that is accepted where it is declared can be chosen from, with as
+// many quests as a character may have, and anything at its limits is quickly
+// told.
+func TestAcceptedOffersCanBeChosenFrom(t *testing.T) {
+	var quests []Quest
+	for i := range MaxQuests {
+		quests = append(quests, Quest{ID: fmt.Sprintf("quest_%026d", i), Text: "find it"})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		o := manyActions(rapid.IntRange(0, MaxActions-10).Draw(t, "actions"), rapid.IntRange(0, 2).Draw(t, "params"),
+			rapid.IntRange(1, 20).Draw(t, "values"), rapid.IntRange(2, 20).Draw(t, "length"))
+		free := freeTexts(rapid.IntRange(0, 10).Draw(t, "texts"), rapid.IntRange(1, MaxParamText).Draw(t, "runes"))
+		o.Actions = append(o.Actions, free.Actions...)
+		if o.Validate() != nil {
+			return
+		}
+		grammar, err := o.withQuests(quests, 0).Grammar()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gbnf.Parse(grammar); err != nil {
+			t.Fatalf("%d actions: %v", len(o.Actions), err)
+		}
+		if !strings.Contains(grammar, ActionOfferQuest) {
+			t.Fatalf("no quest can be offered beside %d actions", len(o.Actions))
+		}
+	})
+}
+
+// What nobody sees, or turns a text round, does not come into a game with a
+// call, and does not count as a text.
+func TestFreeTextIsCleaned(t *testing.T) {
+	o := freeTexts(1, 60)
+	a, err := o.Parse("{\"action\":\"say0\",\"words\":\" Run \u202e\u200bto  the mill \"}")
+	if want := `say0(words: "Run to the mill")`; err != nil || a.String() != want {
+		t.Errorf("%s, %v, want %s", a, err, want)
+	}
+	if a, err := o.Parse("{\"action\":\"say0\",\"words\":\"\u200b \u202e\"}"); err == nil {
+		t.Errorf("a text that nobody sees is taken: %q", a)
+	}
+}
+
+// A character whose game offers as many actions as there may be still gives its
+// quests.
+func TestQuestBesideManyActions(t *testing.T) {
+	s := newStage(t, scripted.Config{Script: func(c scripted.Conversation) string {
+		if strings.Contains(c.Last(llm.User), "do now?") {
+			return `{"action":"offer_quest","quest":"find_wenna"}`
+		}
+		return "Will you help me?"
+	}}, WorldConfig{})
+	s.add("a", person("Ann"))
+	if err := s.world.SetOffer("a", manyActions(MaxActions, 0, 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.world.SetQuest("a", Quest{ID: "find_wenna", Text: "find Wenna"}); err != nil {
+		t.Fatal(err)
+	}
+	s.say("a", "hello")
+	if e := s.until(EventAction, "a"); e.Action.Name != ActionOfferQuest {
+		t.Errorf("it wants %s", e.Action)
 	}
 }
 
@@ -248,7 +356,7 @@ func FuzzParseCall(f *testing.F) {
 		if err != nil && !errors.Is(err, ErrAction) {
 			t.Fatal(err)
 		}
-		if g.Match(text) && err != nil {
+		if g.Match(text) && err != nil && !strings.Contains(err.Error(), "note: ") { // a text that nobody sees
 			t.Fatalf("the grammar allows %q (%v), Parse does not: %v", text, a, err)
 		}
 	})

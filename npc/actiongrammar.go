@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/lull-npc/lull/runtime/llm/gbnf"
 )
 
 // Grammar describes every call that the offer allows now, and nothing else, in
@@ -17,7 +15,7 @@ import (
 // it decides on "give", "sword" and 2; the rest is forced. The error wraps
 // ErrAction. Safe for concurrent use.
 func (o Offer) Grammar() (string, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.check(); err != nil {
 		return "", err
 	}
 	var b strings.Builder
@@ -27,22 +25,41 @@ func (o Offer) Grammar() (string, error) {
 		b.WriteString(" | do-" + ruleName(a.Name))
 	}
 	b.WriteString(") " + literal("}") + "\n")
+	room := MaxChoices // quests come on top of what a game offers
+	if o.quest != nil {
+		room += len(" | do-" + ruleName(ActionOfferQuest))
+	}
 	b.WriteString("do-none ::= " + literal(quoted(NoAction)) + "\n")
+	largest, most := "", 0
 	for _, a := range possible {
-		rule := "do-" + ruleName(a.Name)
-		fmt.Fprintf(&b, "%s ::= %s", rule, literal(quoted(a.Name)))
-		for _, p := range a.Params {
-			fmt.Fprintf(&b, " %s %s--%s", literal(","+quoted(p.Name)+":"), rule, ruleName(p.Name))
+		begin := b.Len()
+		o.addRules(&b, a)
+		if n := b.Len() - begin; n > most {
+			largest, most = a.Name, n
 		}
-		b.WriteString("\n")
-		for _, p := range a.Params {
-			fmt.Fprintf(&b, "%s--%s ::= %s\n", rule, ruleName(p.Name), o.pattern(p))
+		if o.quest != nil && a.Name == ActionOfferQuest {
+			room += b.Len() - begin
 		}
 	}
-	if _, err := gbnf.Parse(b.String()); err != nil {
-		return "", fmt.Errorf("%w: too much to choose from: %w", ErrAction, err)
+	if b.Len() > room {
+		return "", fmt.Errorf("%w: too much to choose from: written out it takes %d bytes, want at most %d; "+
+			"%s takes the most, %d: offer fewer or shorter actions, values and targets",
+			ErrAction, b.Len(), MaxChoices, largest, most)
 	}
 	return b.String(), nil
+}
+
+// addRules writes the rules of one action.
+func (o Offer) addRules(b *strings.Builder, a ActionSpec) {
+	rule := "do-" + ruleName(a.Name)
+	b.WriteString(rule + " ::= " + literal(quoted(a.Name)))
+	for _, p := range a.Params {
+		b.WriteString(" " + literal(","+quoted(p.Name)+":") + " " + rule + "--" + ruleName(p.Name))
+	}
+	b.WriteString("\n")
+	for _, p := range a.Params {
+		b.WriteString(rule + "--" + ruleName(p.Name) + " ::= " + o.pattern(p) + "\n")
+	}
 }
 
 // ruleName is a name where only letters, digits and - are allowed. Names have
@@ -50,9 +67,9 @@ func (o Offer) Grammar() (string, error) {
 func ruleName(s string) string { return strings.ReplaceAll(s, "_", "-") }
 
 // literal is a text as a literal of a grammar.
-func literal(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}
+func literal(s string) string { return `"` + inLiteral.Replace(s) + `"` }
+
+var inLiteral = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 // pattern is what the values of a parameter look like.
 func (o Offer) pattern(p Param) string {

@@ -1,5 +1,7 @@
 package npc
 
+import "fmt"
+
 // EventKind says what an Event of a World is.
 type EventKind uint8
 
@@ -22,8 +24,17 @@ const (
 )
 
 func (k EventKind) String() string {
-	return [...]string{"thinking", "bark", "text", "sentence", "thought", "emotion", "done", "interrupted", "failed",
-		"action", "lapsed", "quest", "overflow", "summarised", "blocked"}[k]
+	return named("EventKind", uint8(k), "thinking", "bark", "text", "sentence", "thought", "emotion", "done",
+		"interrupted", "failed", "action", "lapsed", "quest", "overflow", "summarised", "blocked")
+}
+
+// named is the name of a value, or its number where it has none: what prints a
+// value must not be what panics on it.
+func named(kind string, value uint8, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
+	}
+	return fmt.Sprintf("%s(%d)", kind, value)
 }
 
 // Event is something that a character of a World does. The fields that its kind

@@ -38,7 +38,7 @@ const (
 )
 
 func (s QuestState) String() string {
-	return [...]string{"available", "offered", "active", "done", "failed"}[s]
+	return named("QuestState", uint8(s), "available", "offered", "active", "done", "failed")
 }
 
 // Quest is a task that a character gives.
@@ -140,6 +140,7 @@ func (q Quest) fact(now int64) Fact {
 
 // withQuests is an offer together with what quests can be offered now.
 func (o Offer) withQuests(quests []Quest, now int64) Offer {
+	o.quest = nil
 	spec := ActionSpec{Name: ActionOfferQuest, Description: "asks the player for help",
 		Params: []Param{{Name: "quest", Kind: ParamEnum}}}
 	for _, q := range quests {
@@ -150,6 +151,6 @@ func (o Offer) withQuests(quests []Quest, now int64) Offer {
 	if len(spec.Params[0].Values) == 0 {
 		return o
 	}
-	o.Actions = append(slices.Clone(o.Actions), spec)
+	o.quest = &spec
 	return o
 }

@@ -19,7 +19,7 @@ const (
 )
 
 func (k SpokenKind) String() string {
-	return [...]string{"text", "sentence", "thought", "emotion"}[k]
+	return named("SpokenKind", uint8(k), "text", "sentence", "thought", "emotion")
 }
 
 // Spoken is a piece of speech.
