@@ -41,7 +41,8 @@ var plugins = []struct {
 			const run = `wine "$0" "$@" >"$0.txt" 2>"$0.log"; code=$?
 PATH=$PATH:/usr/lib/wine wineserver -k || PATH=$PATH:/usr/lib/wine wineserver64 -k
 cat "$0.txt"; exit $code`
-			return []string{"WINEPATH=" + dist, "WINEDEBUG=-all", "WINEPREFIX=" + prefix}, []string{"sh", "-c", run, out}
+			return []string{"WINEPATH=" + dist, "WINEDEBUG=-all", "WINEPREFIX=" + prefix},
+				[]string{"sh", "-c", run, out}
 		}},
 }
 

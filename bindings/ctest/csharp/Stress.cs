@@ -111,7 +111,7 @@ internal static unsafe class Stress
         lull_npc_id npc;
         lull_npc_def who;
         Must(lull_default_npc_def(&who, (uint)sizeof(lull_npc_def)));
-        byte[] sheet = Encoding.UTF8.GetBytes("lull: 1\nname: Odo\ndescription: the keeper of an inn, round and cheerful.\n");
+        byte[] sheet = Encoding.UTF8.GetBytes("lull: 1\nname: Odo\ndescription: the keeper of an inn, cheerful.\n");
         fixed (byte* persona = sheet)
         {
             who.persona = persona;
