@@ -12,6 +12,7 @@ import (
 
 	"github.com/lull-npc/lull/cmd/lull/demo"
 	"github.com/lull-npc/lull/cmd/lull/mute"
+	"github.com/lull-npc/lull/demo-game/display"
 	"github.com/lull-npc/lull/harness"
 	"github.com/lull-npc/lull/harness/load"
 	"github.com/lull-npc/lull/runtime/llm"
@@ -113,7 +114,7 @@ func (a *app) demoGame(ctx context.Context, f demoFlags) error {
 	if err := f.game.check(); err != nil {
 		return err
 	}
-	if f.headless || f.json != "" || f.game.scripted || !hasDisplay() {
+	if f.headless || f.json != "" || f.game.scripted || !display.Reachable() {
 		return a.demoScript(ctx, f)
 	}
 	program, built := windowProgram()

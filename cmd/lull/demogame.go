@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,33 +55,6 @@ func (f *gameFlags) read() (*input.Script, error) {
 		return input.ParseScript(name, string(raw))
 	}
 	return input.Named(name)
-}
-
-// hasDisplay reports whether a window can be opened. A display that is named and
-// not there would have the window end in a page of Go's own words.
-func hasDisplay() bool {
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
-		return true
-	}
-	display := os.Getenv("DISPLAY")
-	number, local := strings.CutPrefix(display, ":")
-	if !local {
-		return display != ""
-	}
-	number, _, _ = strings.Cut(number, ".")
-	if os.Getenv("TMPDIR") != "" { // X keeps to the system's own folder, which is not known then
-		return true
-	}
-	socket := filepath.Join(os.TempDir(), ".X11-unix", "X"+number)
-	c, err := net.Dial("unix", socket)
-	if err != nil {
-		c, err = net.Dial("unix", "@"+socket)
-	}
-	if err != nil {
-		return false
-	}
-	_ = c.Close() // it was there
-	return true
 }
 
 // windowProgram is the demo game's window beside this program, if it was built.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lull-npc/lull/demo-game/data"
+	_ "github.com/lull-npc/lull/demo-game/display/require" // before Ebitengine asks for a display
 	"github.com/lull-npc/lull/demo-game/input"
 	"github.com/lull-npc/lull/demo-game/rules"
 	"github.com/lull-npc/lull/demo-game/talk"

@@ -36,6 +36,12 @@ var static = map[string]string{"00010": "title", "00035": "keys", "00070": "load
 
 func TestStaticScreens(t *testing.T) {
 	program := build(t)
+	blind := exec.Command(program)
+	blind.Env = append(os.Environ(), "DISPLAY=")
+	if out, err := blind.CombinedOutput(); err == nil || !strings.Contains(string(out), "xvfb-run") ||
+		strings.Contains(string(out), "goroutine") {
+		t.Errorf("without a display: %v, %s; want one line that says what to do", err, out)
+	}
 	for _, c := range []struct{ lang, size string }{{"en", "640x360"}, {"ko", "640x360"}} {
 		t.Run(c.lang+" "+c.size, func(t *testing.T) {
 			dir := shoot(t, program, c.lang, c.size)
