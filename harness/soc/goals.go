@@ -172,8 +172,9 @@ func (r *Report) tokensWhere(lull, other *Run) []string {
 	a, b := lull.Phases[worst], other.Phases[worst]
 	return []string{fmt.Sprintf("%.2f of %s's tokens/s more are of %s: it computes for %.0f %% of the time that it is "+
 		"asked and makes %.1f tokens a pass; lull computes for %.0f %%, waits for windows for %.0f %% and "+
-		"makes %.1f", most, other.Policy, worst, share(b.Computing, b.Busy), b.PerPass, share(a.Computing, a.Busy),
-		share(a.Windows, a.Busy), a.PerPass)}
+		"makes %.1f: the gate stops %.0f %% of its draft model's batches", most, other.Policy, worst,
+		share(b.Computing, b.Busy), b.PerPass, share(a.Computing, a.Busy), share(a.Windows, a.Busy), a.PerPass,
+		100*a.Stopped)}
 }
 
 func share(part, of float64) float64 { return 100 * ratio(part, of) }
@@ -224,11 +225,11 @@ func (r *Report) writeGoals(p *page.Printer) {
 	}
 	p.Line("")
 	t := page.NewTable("lull, % of the time", "game's own work", "asked", "computing", "waits for windows", "rests",
-		"shut", "tokens a pass", "late frames beyond native's")
+		"shut", "drafts stopped", "tokens a pass", "late frames beyond native's")
 	for _, name := range lull.phaseNames() {
 		x := lull.Phases[name]
 		t.AppendRow(table.Row{name, percent(native.Phases[name].Game), percent(x.Busy), percent(x.Computing),
-			percent(x.Windows), percent(x.Resting), percent(x.Shut), fmt.Sprintf("%.1f", x.PerPass),
+			percent(x.Windows), percent(x.Resting), percent(x.Shut), percent(x.Stopped), fmt.Sprintf("%.1f", x.PerPass),
 			fmt.Sprintf("%+.2f pp", 100*beyond(lull, native, name))})
 	}
 	p.Table(t)

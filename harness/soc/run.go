@@ -41,10 +41,12 @@ type record struct {
 
 // use is what the engine did with its time in a phase.
 type use struct {
-	ran    float64    // ns
-	waited [4]float64 // ns by llm.GateMode
-	passes int        // of the model over new tokens
-	tokens int        // that those made
+	ran     float64    // ns
+	waited  [4]float64 // ns by llm.GateMode
+	passes  int        // of the model over new tokens
+	tokens  int        // that those made
+	drafts  int        // batches of the draft model
+	stopped int        // of them, at the gate
 }
 
 func newRecord() *record {
@@ -86,9 +88,15 @@ func (r *record) work(x *steerer, w *llm.Work) {
 	}
 	u.ran += run
 	u.waited[mode] += float64(w.Waited)
-	if w.Stage == llm.Decode || w.Stage == llm.Verify {
+	switch w.Stage {
+	case llm.Decode, llm.Verify:
 		u.passes++
 		u.tokens += w.Generated
+	case llm.Draft:
+		u.drafts++
+		if w.Stopped {
+			u.stopped++
+		}
 	}
 	switch w.Stage {
 	case llm.Prefill:
@@ -265,6 +273,7 @@ type Phase struct {
 	Resting   float64 `json:"rest_share"`
 	Shut      float64 `json:"shut_share"`
 	PerPass   float64 `json:"tokens_per_pass"` // of the model, prompts aside
+	Stopped   float64 `json:"drafts_stopped"`  // of the draft model's batches, the share that the gate stopped
 }
 
 // Run holds the simulated numbers of one policy. Those that have the name of a
@@ -399,6 +408,7 @@ func (r *record) phase(name string, p Phase) Phase {
 		p.Resting, p.Shut = ratio(u.waited[llm.GatePaced], length), ratio(u.waited[llm.GateClosed], length)
 		p.Busy = six(p.Computing + p.Windows + p.Resting + p.Shut + ratio(u.waited[llm.GateFree], length))
 		p.PerPass = ratio(float64(u.tokens), float64(u.passes))
+		p.Stopped = ratio(float64(u.stopped), float64(u.drafts))
 	}
 	return p
 }
