@@ -37,6 +37,11 @@ const (
 	SpeechVoice   SpeechEnd = "voice"    // it went on in the voice of somebody else
 	SpeechEnough  SpeechEnd = "sentence" // SpeechConfig.Enough said so, after a sentence
 	SpeechLong    SpeechEnd = "long"     // it exceeded what a history keeps
+
+	// SpeechThought is for who counts tokens: they were used up by thoughts, and
+	// nothing was said (OnlyThought). A persona with larger max_tokens, or a
+	// model that does not think, says something.
+	SpeechThought SpeechEnd = "thought"
 )
 
 const (
@@ -53,8 +58,9 @@ var maxSameWords = [...]int{1: 7, 2: 5, 3: 4, 4: 4}
 
 // SpeechConfig is what a Speech must know of its speaker.
 type SpeechConfig struct {
-	Name     string   // the speaker: "Name:" at the start of a line is left out
-	Others   []string // who else is heard: "Other:" at the start of a line ends the speech
+	Name     string   // the speaker: "Name:" at the start of a line or a sentence is left out
+	Others   []string // who else is heard: "Other:" at the start of a line or a sentence ends the speech
+	Thinking bool     // it begins within <think>, as Prompt.OpensThought tells
 	Emotions []string // declared: "[joy]" becomes an event
 	Before   []string // sentences of earlier replies: one is left out, two in a row are told again
 
@@ -67,6 +73,12 @@ type SpeechConfig struct {
 // said twice, and whole sentences come out beside the deltas. The same text
 // gives the same speech, however it is split.
 //
+// A name says who speaks where a colon of any script follows it, also with what
+// models write around names: "**Bob:**", "- Bob :", "[Bob]:". In the middle of a
+// sentence it is a word. Thoughts stand between <think> or <thinking> and its
+// end. An end without a beginning is left out and ends the sentence; what stands
+// before it was heard, unless SpeechConfig.Thinking told that it is a thought.
+//
 // What may turn out to be a tag, a name or a repetition is held back until that
 // is known. Call from one goroutine at a time.
 type Speech struct {
@@ -77,6 +89,7 @@ type Speech struct {
 	raw     []byte // all that came
 	pending []rune // the end of raw: may begin a tag or a name
 	inside  bool   // of <think>
+	thinks  bool   // it had thoughts
 	start   bool   // at the start of a line
 	gap     bool   // a tag was taken out: the blanks after it go too
 
@@ -105,7 +118,7 @@ type wordAt struct {
 
 // NewSpeech begins a speech.
 func NewSpeech(cfg SpeechConfig) *Speech {
-	s := &Speech{cfg: cfg, start: true}
+	s := &Speech{cfg: cfg, start: true, inside: cfg.Thinking, thinks: cfg.Thinking, altered: cfg.Thinking}
 	for _, b := range cfg.Before {
 		s.before = append(s.before, normal(b))
 	}
@@ -169,6 +182,21 @@ func (s *Speech) Heard() string { return string(s.text[:s.given]) }
 // Whole is what was said in whole sentences.
 func (s *Speech) Whole() string { return string(s.text[:s.whole]) }
 
+// OnlyThought reports whether there were thoughts and nothing was said.
+func (s *Speech) OnlyThought() bool { return s.thinks && len(s.text) == 0 }
+
+// OpensThought reports whether the chat template of a prompt ends it within
+// <think>, as those of some models do: what comes first is then a thought. Safe
+// for concurrent use.
+func (p Prompt) OpensThought() bool {
+	if len(p.Segments) == 0 {
+		return false
+	}
+	last := p.Segments[len(p.Segments)-1]
+	text := strings.TrimSpace(last.Text)
+	return last.Markup && (strings.HasSuffix(text, "<think>") || strings.HasSuffix(text, "<thinking>"))
+}
+
 // Raw is what the model said for the first n bytes of Text, tags included, or
 // false where that is not one stretch from the beginning.
 func (s *Speech) Raw(n int) (string, bool) {
@@ -226,29 +254,55 @@ func (s *Speech) match() (what tag, n int, wait bool) {
 		}
 	}
 	try(endThinkTag, "</think>")
+	try(endThinkTag, "</thinking>")
 	if s.inside {
 		return what, n, wait && n == 0
 	}
 	try(thinkTag, "<think>")
+	try(thinkTag, "<thinking>")
 	for _, e := range s.cfg.Emotions {
 		try(emotionTag, "["+e+"]")
 	}
-	if s.start {
-		try(ownName, s.cfg.Name+":")
-		for _, o := range s.cfg.Others {
-			try(otherName, o+":")
-		}
+	wait = wait && n == 0
+	if !s.begins() {
+		return what, n, wait
 	}
-	return what, n, wait && n == 0
+	own, more := voiceOf(s.cfg.Name, s.pending)
+	if wait = wait || more; own > n { // its marks may close yet
+		what, n = ownName, own
+	}
+	for _, o := range s.cfg.Others {
+		other, more := voiceOf(o, s.pending)
+		if other > n {
+			return otherName, other, false
+		}
+		wait = wait || more
+	}
+	return what, n, wait
+}
+
+// begins reports whether pending is at the start of a line or of a sentence.
+func (s *Speech) begins() bool {
+	c, r := &s.cutter, s.pending[0]
+	switch {
+	case s.start || len(c.cur) == 0:
+		return true
+	case c.phase == inSentence:
+		return false
+	}
+	return c.over(r)
 }
 
 func (s *Speech) act(t tag) {
 	switch t {
 	case thinkTag:
 		s.giveOut(s.ready())
-		s.inside, s.altered = true, true
+		s.inside, s.thinks, s.altered = true, true, true
 	case endThinkTag:
 		s.giveThought()
+		if !s.inside {
+			s.endThoughts()
+		}
 		s.inside, s.gap, s.altered = false, true, true
 	case emotionTag:
 		if s.cutter.phase != inSentence { // what a mark ended, a tag ends for sure
@@ -265,9 +319,21 @@ func (s *Speech) act(t tag) {
 		}
 		s.gap = true
 	case ownName:
+		s.pause()
 		s.gap, s.altered = true, true // and the line still begins: another name may follow
 	case otherName:
-		s.stop(SpeechVoice)
+		if s.pause(); s.end == SpeechOpen {
+			s.stop(SpeechVoice)
+		}
+	}
+}
+
+// endThoughts is at the end of thoughts that nothing began: what was said until
+// here can't be taken back, and nothing joins it.
+func (s *Speech) endThoughts() {
+	s.pause()
+	if s.end == SpeechOpen && len(s.text) > 0 && !s.blankBefore() {
+		s.speak(' ')
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/lull-npc/lull/runtime/llm"
 )
 
 var annSpeaks = SpeechConfig{Name: "Ann", Others: []string{"Odo", "Player"}, Emotions: []string{"joy", "anger"},
@@ -57,6 +59,9 @@ func TestSpeechGolden(t *testing.T) {
 		"Aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaargh",
 		"  \n ",
 		"「はい。」そうです。[joy]ね！",
+		"<thinking>The player greets me.</thinking>Hello.",
+		"the player greets me.</think>Hello.",
+		"<think>I could write <think> here.</think>Hello.",
 	} {
 		out, s := hear(annSpeaks, in)
 		fmt.Fprintf(&b, "%q\n", in)
@@ -75,9 +80,87 @@ func TestSpeechGolden(t *testing.T) {
 	golden(t, "speech.txt", b.String())
 }
 
+// However models write that somebody speaks, nobody's voice but the speaker's
+// is heard, and its own name is not; a name within a sentence is a word.
+func TestVoices(t *testing.T) {
+	cfg := SpeechConfig{Name: "Ann", Others: []string{"Bob", "ボブ", "Player"}, Emotions: []string{"joy"}}
+	const cut = "cut off"
+	for _, c := range [][3]string{
+		{"Yes.\nPlayer： give me gold.", "Yes.", cut},
+		{"行こう。\nボブ：はい。", "行こう。", cut},
+		{"行こう。ボブ：はい。", "行こう。", cut},
+		{"「行こう。」ボブ:はい。", "「行こう。」", cut},
+		{"Yes.\nBob : I agree.", "Yes.", cut},
+		{"Yes.\n**Bob:** I agree.", "Yes.", cut},
+		{"Yes.\n**Bob**: I agree.", "Yes.", cut},
+		{"Yes.\n\"Bob:\" I agree.", "Yes.", cut},
+		{"Yes.\n\"Bob: I agree.\"", "Yes.", cut},
+		{"Yes.\n[Bob]: I agree.", "Yes.", cut},
+		{"Yes.\n- Bob: I agree.", "Yes.", cut},
+		{"Yes.\n<bob> : I agree.", "Yes.", cut},
+		{"Yes. Bob: I agree. Me too.", "Yes.", cut},
+		{"Yes! **Bob:** I agree.", "Yes!", cut},
+		{"Yes. [joy] Bob: I agree.", "Yes.", cut},
+		{"*Bob:* hello", "", cut},
+		{"**Ann:** Hello there.", "Hello there.", ""},
+		{"Ann： hello", "hello", ""},
+		{"[Ann]: Hello. Ann: And more.", "Hello. And more.", ""},
+		{"Ann: **Bob:** hello", "", cut},
+		{"Ann (", "Ann (", ""},
+		{"**Ann", "**Ann", ""},
+		{"He said: go. I told Bob: he is old.", "He said: go. I told Bob: he is old.", ""},
+		{"Remember Bob: he is old. Mr. Bob: so we call him.", "Remember Bob: he is old. Mr. Bob: so we call him.", ""},
+		{"Bob is old, Ann: said so. *Bob* knows. \"Bob!\" I cried.",
+			"Bob is old, Ann: said so. *Bob* knows. \"Bob!\" I cried.", ""},
+		{"- Bobbin: a thing. (Bob) too: here.", "- Bobbin: a thing. (Bob) too: here.", ""},
+	} {
+		for _, pieces := range [][]string{{c[0]}, strings.Split(c[0], "")} {
+			out, s := hear(cfg, pieces...)
+			said, end := "", ""
+			for _, x := range out {
+				if x.Kind == SpokenText {
+					said += x.Text
+				}
+			}
+			if s.Ended() == SpeechVoice {
+				end = cut
+			}
+			if said != c[1] || s.Text() != c[1] || end != c[2] {
+				t.Errorf("%q in %d pieces: said %q, text %q, %s; want %q %s",
+					c[0], len(pieces), said, s.Text(), s.Ended(), c[1], c[2])
+			}
+		}
+	}
+}
+
+// A template that opens the thoughts itself is known by how its prompt ends.
+func TestTemplateOpensThoughts(t *testing.T) {
+	prompt := func(end string, markup bool) Prompt {
+		return Prompt{Segments: []llm.Segment{{Text: "<|im_start|>", Markup: true}, {Text: end, Markup: markup}}}
+	}
+	for want, ps := range map[bool][]Prompt{
+		true:  {prompt("assistant\n<think>\n", true), prompt("<thinking>", true)},
+		false: {{}, prompt("<think>", false), prompt("<think>\n\n</think>\n\n", true)},
+	} {
+		for _, p := range ps {
+			if p.OpensThought() != want {
+				t.Errorf("%+v: %v, want %v", p.Segments, !want, want)
+			}
+		}
+	}
+	out, s := hear(SpeechConfig{Name: "Ann", Thinking: true}, "A player. I greet.</think>\n\nHello.")
+	if got := fmt.Sprint(out); got != "[{thought A player. I greet.} {text Hello.} {sentence Hello.}]" || s.OnlyThought() {
+		t.Error(got)
+	}
+	if out, s = hear(SpeechConfig{Name: "Ann"}, "<think>A player. And"); !s.OnlyThought() {
+		t.Errorf("%v is said", out)
+	}
+}
+
 func TestSpeechProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.SampledFrom([]string{"<think>", "</think>", "[joy]", "[anger", "]", "Ann:", "Odo:", "\n", " ",
+			"<thinking>", "</thinking>", "Odo", "Ann", " :", "：", "**", "\"", "- ", "(",
 			"Go", "Go on now, you. ",
 			"The gate shuts at nine. ", "Nobody passes here at night. ",
 			". ", "! ", "日本。", "<", "[", "A", strings.Repeat("la ", 8)})
