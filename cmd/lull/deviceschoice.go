@@ -8,12 +8,10 @@ import (
 	"github.com/lull-npc/lull/runtime/local"
 )
 
-const devicesFlag = "devices"
-
 // addDevices gives a command that opens a model the flag for where it runs.
 func addDevices(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, devicesFlag, "", "where the model runs: auto, a device, or prefill=`ID`,decode=ID; without\n"+
-		"it auto where this machine was calibrated, else the CPU")
+	c.Flags().StringVar(to, "devices", "", "where the model runs: auto, a device, prefill=`ID`,decode=ID, or offload=ID;\n"+
+		"without it auto where this machine was calibrated, else the CPU")
 }
 
 // whichDevices is what Config.Devices gets: what the flag says, else auto where

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -301,6 +302,56 @@ func TestDevicesNamed(t *testing.T) {
 	if r, err := Open(context.Background(), cfg); err == nil {
 		r.Close()
 		t.Error("Device and Devices together")
+	}
+}
+
+// TestCalibrateNowhere: a cache that can't be written is told before anything is
+// measured, and nothing is left there.
+func TestCalibrateNowhere(t *testing.T) {
+	cfg, _ := realConfig(t)
+	folder := filepath.Join(cfg.Assets.CacheDir, profileFolder)
+	if err := canKeep(folder); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+	if err := errors.Join(os.Remove(folder), os.WriteFile(folder, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	measured, err := Calibrate(context.Background(), CalibrateConfig{Assets: cfg.Assets})
+	if measured != nil || err == nil || !strings.Contains(err.Error(), "can't be kept") ||
+		!strings.Contains(err.Error(), assets.EnvCache) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCalibrateTwice: two calibrations at once leave a profile that is one of theirs.
+func TestCalibrateTwice(t *testing.T) {
+	cfg, _ := realConfig(t)
+	file := filepath.Join(cfg.Assets.CacheDir, profileFolder, "a profile")
+	one := measured(map[string][4]float64{"CPU": {300, 50, 0, 0}})
+	two := measured(map[string][4]float64{"CPU": {30, 5, 0, 0}})
+	var group sync.WaitGroup
+	for _, p := range []*calibrate.DeviceProfile{one, two} {
+		data, err := calibrate.EncodeProfile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			for range 10 {
+				if err := replaceFile(file, data); err != nil {
+					t.Error(err)
+				}
+				if _, err := readDevices(file); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+		t.Errorf("%v %v: want one file", left, err)
 	}
 }
 

@@ -55,6 +55,13 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 	if err != nil {
 		return nil, err
 	}
+	store, err := assets.Open(cfg.Assets)
+	if err != nil {
+		return nil, err
+	}
+	if err := canKeep(filepath.Join(store.Root(), profileFolder)); err != nil {
+		return nil, err
+	}
 	clock := llm.NewClock()
 	host := probe.Host()
 	host.Read(clock.Now(), probe.All)
@@ -73,10 +80,6 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 	}
 	info := devices[0].Model.Info()
 	keys := profileKeys(identity(devices[0].Model), info.Library, all)
-	store, err := assets.Open(cfg.Assets)
-	if err != nil {
-		return nil, err
-	}
 	file := devicesFile(store.Root(), keys)
 	p := cfg.begin(file, keys)
 	p.Model, p.Library, p.Weights = info.Name, info.Library, info.Bytes
@@ -97,6 +100,23 @@ func Calibrate(ctx context.Context, cfg CalibrateConfig) (*calibrate.DeviceProfi
 		}}, p)
 	return p, err
 }
+
+// canKeep says before minutes of measuring that what they give could not be kept.
+func canKeep(folder string) error {
+	trial := filepath.Join(folder, "trial")
+	err := replaceFile(trial, make([]byte, roomWanted))
+	if err != nil {
+		return fmt.Errorf("local: a device profile can't be kept in %s, $%s names another folder: %w",
+			filepath.Dir(folder), assets.EnvCache, err)
+	}
+	if err = os.Remove(trial); errors.Is(err, fs.ErrNotExist) {
+		err = nil // another calibration that begins has removed it
+	}
+	return err
+}
+
+// roomWanted is more than the rows of two devices take.
+const roomWanted = 16 << 10
 
 func (cfg *CalibrateConfig) note(format string, args ...any) {
 	if cfg.Note != nil {
