@@ -8,10 +8,13 @@
 //	smith, err := npc.LoadPersona("blacksmith") // or your own YAML file
 //	err = world.Add(npc.AgentSpec{ID: "smith-1", Persona: smith})
 //	_, err = world.Say(npc.Line{To: "smith-1", Text: "What do you sell?"}, now)
-//	for { // your game loop, once a frame
+//	for talking := true; talking; { // your game loop, once a frame
 //		for _, e := range world.Poll(events[:0], now) {
 //			if e.Kind == npc.EventText {
 //				subtitle += e.Text
+//			}
+//			if e.Ends() { // EventDone, or it failed or was interrupted
+//				talking = false
 //			}
 //		}
 //	}
@@ -113,7 +116,8 @@
 // back as long as it may become an entry of the list; with a hook, until its
 // sentence is judged. Then it is said, or an EventBlocked tells why not:
 //
-//	list         the sentence ends before the entry, with a dash if part of it was out
+//	list         the sentence ends before the entry, with a dash if part of it was out;
+//	             a hook's text that holds one is not said
 //	replaced     the hook's text is said instead
 //	dropped      the hook wants it left out
 //	late         the hook said nothing within ContentTimeout

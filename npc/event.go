@@ -49,3 +49,10 @@ type Event struct {
 	Reason string // EventDone: "end", "sentence", "length", "repeats", "voice" …; EventBlocked: "list", "dropped" …
 	Err    error
 }
+
+// Ends reports whether it is the last event of its turn: it is said, or it was
+// interrupted or failed. EventFailed of no turn (a memory that could not be kept)
+// ends nothing.
+func (e Event) Ends() bool {
+	return e.Turn != 0 && (e.Kind == EventDone || e.Kind == EventInterrupted || e.Kind == EventFailed)
+}

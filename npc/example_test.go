@@ -41,7 +41,9 @@ func Example() {
 			if e.Kind == npc.EventSentence { // EventText for subtitles that grow
 				fmt.Println(e.Text)
 			}
-			talking = e.Kind != npc.EventDone
+			if e.Ends() { // all is said, or it failed: e.Err says why
+				talking = false
+			}
 		}
 	}
 	// Output:
@@ -88,6 +90,8 @@ func ExampleWorld() {
 				playing = false
 			case npc.EventFailed:
 				fmt.Println(e.Err)
+				playing = playing && !e.Ends()
+			case npc.EventInterrupted:
 				playing = false
 			}
 		}

@@ -32,7 +32,7 @@ type RulingKind uint8
 
 const (
 	RulingPass    RulingKind = iota // it is said
-	RulingReplace                   // Ruling.Text is said instead
+	RulingReplace                   // Ruling.Text is said instead, unless it is on the block list
 	RulingDrop                      // it is not said
 )
 
@@ -240,6 +240,10 @@ func (w *World) rule(t *turn, j *judging) {
 	case j.ruling.Kind == RulingReplace:
 		why = "replaced"
 		instead, _ = CleanLine(j.ruling.Text)
+		if entry, found := t.agent.blocked.finds(instead); found {
+			why, instead = "list", ""
+			t.decide("not said: the hook's text holds %q of the block list", entry)
+		}
 	case j.ruling.Kind != RulingPass:
 		why = "dropped"
 	}

@@ -271,6 +271,38 @@ func TestContentHookInterrupted(t *testing.T) {
 	}
 }
 
+// What a content hook puts in the place of a sentence goes by the block list,
+// too.
+func TestHookReplacesWithWhatIsBlocked(t *testing.T) {
+	ann := person("Ann")
+	ann.Barks[BarkBlocked] = []string{"Ahem."}
+	s := newStage(t, scripted.Config{Script: func(scripted.Conversation) string { return "First thing. Second thing." }},
+		WorldConfig{Blocked: []string{"goat*"}, Content: func(u Utterance) Ruling {
+			if u.Number == 1 {
+				return Ruling{RulingReplace, "A kind word."}
+			}
+			return Ruling{RulingReplace, "You old Goatherd"}
+		}})
+	s.add("ann", ann)
+	s.say("ann", "hello")
+	s.judging(60)
+	var blocked []string
+	for _, e := range s.events {
+		if strings.Contains(strings.ToLower(e.Text), "goat") {
+			t.Errorf("%s: %q", e.Kind, e.Text)
+		}
+		if e.Kind == EventBlocked {
+			blocked = append(blocked, e.Reason+" "+e.Text)
+		}
+	}
+	if got := strings.Join(blocked, "|"); got != "replaced A kind word.|list " {
+		t.Errorf("blocked %q\n%s", got, s.trace.String())
+	}
+	if h := s.world.History("ann"); h[len(h)-1].Text != "A kind word." {
+		t.Errorf("history %+v", h)
+	}
+}
+
 // The hook of a world with its own goroutine may take for ever: the game thread
 // goes on, and the world closes.
 func TestContentHookThatHangs(t *testing.T) {
