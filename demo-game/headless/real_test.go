@@ -133,7 +133,19 @@ func (s *soaker) load() (silver, memories int) {
 	s.frame(input.Frame{})
 	silver, memories = s.x.game.World().Gold, s.x.voices.Memories()
 	fmt.Printf("loaded %d %d\n", silver, memories)
+	for s.x.game.Phase().String() == "loading" {
+		s.frame(input.Frame{})
+	}
 	return silver, memories
+}
+
+// title goes there from wherever nobody speaks.
+func (s *soaker) title() {
+	s.press(input.Menu, 1)
+	for range 5 {
+		s.press(input.Down, 1)
+	}
+	s.press(input.Act, 1)
 }
 
 // tour plays the tour from the title, and goes back there.
@@ -145,11 +157,7 @@ func (s *soaker) tour() {
 	for s.x.game.Phase().String() == "dialogue" {
 		s.press(input.Back, 1)
 	}
-	s.press(input.Menu, 1)
-	for range 5 {
-		s.press(input.Down, 1)
-	}
-	s.press(input.Act, 1)
+	s.title()
 }
 
 // TestSoakChild plays until it is killed, or for LULL_SOAK_LAST minutes; on its
@@ -174,12 +182,7 @@ func TestSoakChild(t *testing.T) {
 		s.save()
 	}
 	end := time.Now().Add(time.Duration(minutes * float64(time.Minute)))
-	s.press(input.Back, 1)
-	s.press(input.Menu, 1)
-	for range 5 {
-		s.press(input.Down, 1)
-	}
-	s.press(input.Act, 1)
+	s.title()
 	each := soakSaves // after each tour: all where there is time for one
 	if fit := int(minutes * 60 * rules.TicksPerSecond / float64(s.script.Length())); fit > 1 {
 		each = soakSaves/fit + 1
@@ -191,14 +194,7 @@ func TestSoakChild(t *testing.T) {
 			if a, b := s.load(); a != silver || b != memories {
 				t.Fatalf("saved %d silver and %d memories, loaded %d and %d", silver, memories, a, b)
 			}
-			for s.x.game.Phase().String() == "loading" {
-				s.frame(input.Frame{})
-			}
-			s.press(input.Menu, 1)
-			for range 5 {
-				s.press(input.Down, 1)
-			}
-			s.press(input.Act, 1)
+			s.title()
 		}
 		debug.FreeOSMemory()
 		fmt.Printf("resident %d after tour %d\n", resident(t), tours)

@@ -53,9 +53,10 @@ func Real(g *data.Game, o assets.Options, dir string, note func(string)) Opener 
 		if dir != "" { // what was computed of the sheets is kept over a restart
 			heads, err := npc.NewHeadFolder(filepath.Join(filepath.Dir(dir), "heads"), 0)
 			if err != nil {
-				return Stage{}, err
+				note("the first replies will take longer: " + err.Error())
+			} else {
+				cfg.Heads = heads
 			}
-			cfg.Heads = heads
 		}
 		rt, err := local.Open(ctx, cfg)
 		if err != nil {
@@ -112,6 +113,10 @@ func openStore(ctx context.Context, rt *local.Runtime, o assets.Options, dir str
 		}
 	}
 	store, err := m.Open(rag.DefaultConfig(dir))
+	if err != nil && dir != "" { // a folder that can't be written, or another game's: they speak all the same
+		note("memories last until the end of this game, unless you save: " + err.Error())
+		store, err = m.Open(rag.DefaultConfig(""))
+	}
 	return store, m.NPC(store), err
 }
 
