@@ -40,7 +40,7 @@ func (b *barker) pick(who AgentID, lines []string, now int64) (string, bool) {
 	begin := h.Sum32() + b.count
 	for i := range uint32(len(lines)) {
 		line := lines[(begin+i)%uint32(len(lines))]
-		if at, ok := b.said[line]; ok && now-at < int64(b.quiet) {
+		if at, ok := b.said[line]; ok && b.lately(at, now) {
 			continue
 		}
 		if len(b.said) >= maxRecentBarks {
@@ -53,10 +53,14 @@ func (b *barker) pick(who AgentID, lines []string, now int64) (string, bool) {
 	return "", false
 }
 
+// lately reports whether an instant lies within the quiet time. One that is still
+// to come belongs to a past that was loaded over.
+func (b *barker) lately(at, now int64) bool { return at <= now && now-at < int64(b.quiet) }
+
 // forget drops the lines that may be said again.
 func (b *barker) forget(now int64) {
 	for line, at := range b.said {
-		if now-at >= int64(b.quiet) {
+		if !b.lately(at, now) {
 			delete(b.said, line)
 		}
 	}

@@ -32,6 +32,7 @@ func (w *World) Poll(dst []Event, now int64) []Event {
 		w.summarise(now)
 	}
 	if len(w.waiting) > 0 || len(w.active) > 0 {
+		w.uncover(now)
 		w.schedule(now)
 	}
 	dst = append(dst, w.out...)

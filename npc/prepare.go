@@ -41,7 +41,7 @@ func (w *World) Prepare() bool {
 
 func (w *World) prepare(j *job) {
 	if w.cfg.Memory != nil && j.query.Agent != "" {
-		j.recalled, j.lost = w.cfg.Memory.Recall(j.query)
+		j.recalled, j.lost = w.recall(j.query)
 		for _, r := range j.recalled {
 			j.in.Notes = append(j.in.Notes, Note{Key: "memory " + r.ID, Text: "You remember: " + r.Text,
 				From: noteMemory, Score: r.Score})
@@ -54,6 +54,17 @@ func (w *World) prepare(j *job) {
 	case w.done <- j:
 	case <-w.quit:
 	}
+}
+
+// recall asks the game's memory, whose panic is an error: nobody of the game is on
+// this goroutine to catch it.
+func (w *World) recall(q Query) (found []Recalled, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			found, err = nil, fmt.Errorf("npc: Memory.Recall panicked: %v", p)
+		}
+	}()
+	return w.cfg.Memory.Recall(q)
 }
 
 // write is the goroutine that prepares.
@@ -142,7 +153,7 @@ func isMemory(key string) bool { return strings.HasPrefix(key, "memory ") }
 // prepared takes a plan that is ready and hands it to the engine.
 func (w *World) prepared(j *job, now int64) {
 	t := j.turn
-	if t.ended || t.closing != "" {
+	if t.ended || t.closing != "" || t.job != j {
 		return
 	}
 	t.record.fill(j)

@@ -2,9 +2,11 @@ package npc
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lull-npc/lull/runtime/llm"
 )
@@ -113,7 +115,7 @@ type Line struct {
 // yet are answered together. Errors wrap ErrAgent, ErrLine or ErrFull; then
 // nothing was said.
 func (w *World) Say(l Line, now int64) (TurnID, error) {
-	a, err := w.mayAsk(l.To)
+	a, err := w.mayAsk(l.To, MaxWaiting)
 	if err != nil {
 		return 0, err
 	}
@@ -148,8 +150,8 @@ func (w *World) Say(l Line, now int64) (TurnID, error) {
 	w.emit(Event{Kind: EventThinking, Agent: a.id, Turn: t.id})
 	if t.covered = ""; w.voiceIn(a.scene) { // who is speaking there covers the wait
 		t.covered = situation
-	} else {
-		w.bark(a, situation, t.id, now)
+	} else if w.bark(a, situation, t.id, now) {
+		w.cover(a.scene)
 	}
 	return t.id, nil
 }
@@ -157,7 +159,7 @@ func (w *World) Say(l Line, now int64) (TurnID, error) {
 // Cue has a character speak of its own accord: text tells it why, as a note
 // that only it reads ("You see the player draw a sword"). Errors as in Say.
 func (w *World) Cue(id AgentID, text string, now int64) (TurnID, error) {
-	a, err := w.mayAsk(id)
+	a, err := w.mayAsk(id, MaxWaiting-playerPlaces)
 	if err != nil {
 		return 0, err
 	}
@@ -173,28 +175,42 @@ func (w *World) Cue(id AgentID, text string, now int64) (TurnID, error) {
 }
 
 // Tell lets a character, or everybody where id is empty, hear somebody without
-// answering: a line of a cutscene.
+// answering: a line of a cutscene. Errors wrap ErrAgent or ErrLine.
 func (w *World) Tell(id AgentID, speaker, text string, now int64) error {
-	a, err := w.agent(id)
-	if err != nil {
-		return err
-	}
 	clean, _ := CleanLine(text)
-	if name, _ := CleanLine(speaker); clean == "" || name == "" || name != speaker {
-		return fmt.Errorf("%w: speaker %q, %d bytes: nothing can be read", ErrLine, speaker, len(text))
+	switch name, _ := CleanLine(speaker); {
+	case clean == "":
+		return fmt.Errorf("%w: of %d bytes nothing can be read", ErrLine, len(text))
+	case name == "" || name != speaker || utf8.RuneCountInString(name) > MaxName:
+		return fmt.Errorf("%w: speaker %.60q: want a name of 1 … %d characters", ErrLine, speaker, MaxName)
 	}
-	a.add(Entry{Kind: EntryHeard, Speaker: speaker, Text: clean, Named: true})
-	w.remember(a, speaker, clean, now)
-	return nil
+	hears := func(a *agent) {
+		a.add(Entry{Kind: EntryHeard, Speaker: speaker, Text: clean, Named: true})
+		w.remember(a, speaker, clean, now)
+	}
+	if id == "" {
+		for _, who := range slices.Sorted(maps.Keys(w.agents)) {
+			hears(w.agents[who])
+		}
+		return nil
+	}
+	a, err := w.agent(id)
+	if err == nil {
+		hears(a)
+	}
+	return err
 }
 
-func (w *World) mayAsk(id AgentID) (*agent, error) {
+// mayAsk finds a character that may be asked, while fewer than most turns wait.
+func (w *World) mayAsk(id AgentID, most int) (*agent, error) {
 	a, err := w.agent(id)
 	switch {
+	case w.closed:
+		return nil, errWorldClosed
 	case err != nil:
 		return nil, err
-	case len(w.waiting) >= MaxWaiting:
-		return nil, fmt.Errorf("%w: %d turns wait", ErrFull, MaxWaiting)
+	case len(w.waiting) >= most:
+		return nil, fmt.Errorf("%w: %d turns wait", ErrFull, len(w.waiting))
 	case len(w.out) >= maxEvents:
 		return nil, fmt.Errorf("%w: %d events were not polled", ErrFull, maxEvents)
 	}
@@ -237,8 +253,8 @@ func (w *World) bark(a *agent, situation string, t TurnID, now int64) bool {
 	return ok
 }
 
-// Interrupt stops what a character says or is about to say, and reports whether
-// there was something. EventInterrupted follows. What was said stays in the
+// Interrupt stops what a character says, is about to say or chooses to do, and
+// reports whether there was something to say: then EventInterrupted follows. What was said stays in the
 // history, and Resume goes on with it.
 func (w *World) Interrupt(id AgentID) bool {
 	a := w.agents[id]
@@ -249,7 +265,7 @@ func (w *World) Interrupt(id AgentID) bool {
 	for _, t := range w.turnsOf(a) {
 		if t.kind != turnSummary && t.mayAbandon() {
 			w.abandon(t, "interrupted")
-			any = true
+			any = any || t.speaks()
 		}
 	}
 	return any
@@ -258,7 +274,7 @@ func (w *World) Interrupt(id AgentID) bool {
 // Resume has a character go on with what it said when it was interrupted: in
 // the middle of the word if nothing was heard since, or else coming back to it.
 func (w *World) Resume(id AgentID, now int64) (TurnID, error) {
-	a, err := w.mayAsk(id)
+	a, err := w.mayAsk(id, MaxWaiting-playerPlaces)
 	if err != nil {
 		return 0, err
 	}
@@ -333,28 +349,33 @@ func (w *World) over(t *turn) {
 	if t.record != nil && t.kind != turnSummary {
 		t.agent.keep(t.record)
 	}
-	if t.speech != nil {
-		w.uncover(t.agent.scene)
-	}
 }
 
 // uncover has who waits to answer bark after all where the voice that covered
-// the wait is over: one of a conversation, the one asked first.
-func (w *World) uncover(s *scene) {
-	var first *turn
+// the wait is over, or went elsewhere: one of a conversation.
+func (w *World) uncover(now int64) {
 	for _, list := range [][]*turn{w.waiting, w.active} {
 		for _, t := range list {
-			if t.agent.scene == s && t.covered != "" && (first == nil || t.id < first.id) {
-				first = t
+			if t.covered == "" || w.voiceIn(t.agent.scene) {
+				continue
+			}
+			if w.bark(t.agent, t.covered, t.id, now) {
+				w.cover(t.agent.scene)
+			}
+			t.covered = ""
+		}
+	}
+}
+
+// cover forgets whose wait a voice covers: a bark covers it as well.
+func (w *World) cover(s *scene) {
+	for _, list := range [][]*turn{w.waiting, w.active} {
+		for _, t := range list {
+			if t.agent.scene == s {
+				t.covered = ""
 			}
 		}
 	}
-	if first == nil || w.voiceIn(s) {
-		return
-	}
-	situation := first.covered
-	first.covered = ""
-	w.bark(first.agent, situation, first.id, w.now)
 }
 
 func (w *World) emit(e Event) { w.out = append(w.out, e) }

@@ -1,11 +1,14 @@
 package npc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/scheduler"
@@ -16,17 +19,23 @@ var (
 	ErrWorld = errors.New("npc: bad world")
 	ErrAgent = errors.New("npc: bad agent")
 	ErrFull  = errors.New("npc: too much at one time")
+
+	errWorldClosed = fmt.Errorf("%w: it is closed", ErrWorld)
 )
 
 // The named limits of a world.
 const (
 	MaxAgents  = 16_384 // idle ones cost memory only, about 1 KB each
-	MaxWaiting = 256    // turns asked for and not begun; then Say and Cue return ErrFull
+	MaxWaiting = 256    // turns asked for and not begun; then Say returns ErrFull, and Cue playerPlaces before
 	MaxPending = 64     // actions waiting for the game's word; then the choice is dropped
 	MaxVoices  = 8      // characters in one conversation
 	maxEvents  = 1024   // events not polled; then Say, Cue and Bark return ErrFull
 	maxEntries = 500    // of one character's history; the oldest are forgotten
 	maxActive  = 64     // turns being prepared or computed at one time
+
+	// playerPlaces of MaxWaiting are for who is spoken to: a game that cues too
+	// many does not silence those the player stands before.
+	playerPlaces = 64
 )
 
 // AgentID names a character of a world, for the game and for the engine, which
@@ -113,7 +122,8 @@ type WorldConfig struct {
 // adds and removes them, speaks to them, and polls what they say; the engine's
 // events are the world's to poll.
 //
-// Call from the game thread, except Prepare. No method waits.
+// Call from the game thread, except Prepare and Judge. No method waits, but Close
+// for the prompt that is being made, and SetModel likewise.
 type World struct {
 	cfg       WorldConfig
 	info      llm.Info
@@ -217,6 +227,9 @@ func NewWorld(cfg WorldConfig) (*World, error) {
 		jobs:  make(chan *job, 2*maxActive), done: make(chan *job, 2*maxActive), quit: make(chan struct{}),
 		asks: make(chan *judging, 2*maxActive), rulings: make(chan *judging, 2*maxActive),
 		blocked: newBlockList(cfg.Blocked), anyActive: anyActive}
+	if !cfg.Engine.Claim() {
+		return nil, fmt.Errorf("%w: another world polls this engine: close it first, or open a second engine", ErrWorld)
+	}
 	if !cfg.Manual {
 		w.scribe.Add(1)
 		go w.write()
@@ -228,8 +241,9 @@ func NewWorld(cfg WorldConfig) (*World, error) {
 }
 
 // Close ends the world: every turn is cancelled in the engine, which is left
-// open. A content hook that is at work is not waited for. A second Close does
-// nothing.
+// open. Close it before its engine and model. A prompt that is being made, and
+// with it Memory.Recall, is waited for; a content hook that is at work is not. A
+// second Close does nothing.
 func (w *World) Close() {
 	if w.closed {
 		return
@@ -242,21 +256,24 @@ func (w *World) Close() {
 	}
 	close(w.quit)
 	w.scribe.Wait()
+	w.cfg.Engine.Release()
 }
 
 // AgentSpec is a character to be added.
 type AgentSpec struct {
 	ID       AgentID
 	Persona  Persona
-	Distance float64 // from the player, in metres or what the game counts in
+	Distance float64 // from the player, in metres or what the game counts in; below 0 counts as 0
 	Offer    Offer   // what it may do; none by default
 }
 
 // Add adds a character. Errors wrap ErrAgent, ErrPersona or ErrAction.
 func (w *World) Add(s AgentSpec) error {
 	switch {
-	case s.ID == "" || len(s.ID) > MaxValue:
-		return fmt.Errorf("%w: id %q: want 1 … %d bytes", ErrAgent, s.ID, MaxValue)
+	case s.ID == "" || len(s.ID) > MaxValue || !utf8.ValidString(string(s.ID)):
+		return fmt.Errorf("%w: id %q: want 1 … %d bytes of UTF-8", ErrAgent, s.ID, MaxValue)
+	case math.IsNaN(s.Distance):
+		return fmt.Errorf("%w: %s: distance %v: want a number", ErrAgent, s.ID, s.Distance)
 	case w.agents[s.ID] != nil:
 		return fmt.Errorf("%w: %s is in the world already", ErrAgent, s.ID)
 	case len(w.agents) >= MaxAgents:
@@ -275,7 +292,7 @@ func (w *World) Add(s AgentSpec) error {
 		a.blocked = newBlockList(w.cfg.Blocked, s.Persona.Blocked)
 	}
 	a.scene = &scene{members: []*agent{a}}
-	if old, ok := w.saved[s.ID]; ok && old.Persona == a.persona.Name {
+	if old, ok := w.saved[s.ID]; ok {
 		a.restore(old)
 		delete(w.saved, s.ID)
 	}
@@ -312,14 +329,19 @@ func (w *World) agent(id AgentID) (*agent, error) {
 // Place tells how far a character is from the player.
 func (w *World) Place(id AgentID, distance float64) error {
 	a, err := w.agent(id)
-	if err == nil {
-		a.distance = max(0, distance)
+	switch {
+	case err != nil:
+		return err
+	case math.IsNaN(distance):
+		return fmt.Errorf("%w: %s: distance %v: want a number", ErrAgent, id, distance)
 	}
-	return err
+	a.distance = max(0, distance)
+	return nil
 }
 
 // Gather brings characters into one conversation: from now on each hears what
-// the others say and what is said to them. They leave the ones they were in.
+// the others say and what is said to them. They leave the ones they were in. Where
+// several of them are just speaking, the one who began last goes on.
 func (w *World) Gather(ids ...AgentID) error {
 	if len(ids) < 1 || len(ids) > MaxVoices {
 		return fmt.Errorf("%w: %d characters in one conversation: want 1 … %d", ErrAgent, len(ids), MaxVoices)
@@ -329,6 +351,9 @@ func (w *World) Gather(ids ...AgentID) error {
 		a, err := w.agent(id)
 		if err != nil {
 			return err
+		}
+		if slices.Contains(s.members, a) {
+			return fmt.Errorf("%w: %s is named twice", ErrAgent, id)
 		}
 		if slices.ContainsFunc(s.members, func(o *agent) bool { return o.persona.Name == a.persona.Name }) {
 			return fmt.Errorf("%w: two of a conversation are called %q: nobody could tell them apart",
@@ -340,7 +365,22 @@ func (w *World) Gather(ids ...AgentID) error {
 		a.scene.leave(a)
 		a.scene = s
 	}
+	w.oneVoice(s)
 	return nil
+}
+
+// oneVoice ends all that is being said in a conversation but what began last.
+func (w *World) oneVoice(s *scene) {
+	var voices []*turn
+	for _, t := range w.active {
+		if t.agent.scene == s && t.speaks() && t.mayAbandon() {
+			voices = append(voices, t)
+		}
+	}
+	slices.SortFunc(voices, func(a, b *turn) int { return cmp.Compare(b.id, a.id) })
+	for _, t := range voices[min(1, len(voices)):] {
+		w.abandon(t, "another speaks")
+	}
 }
 
 // Part has a character leave its conversation: from now on it is alone with the
@@ -440,7 +480,8 @@ func (w *World) History(id AgentID) []Entry {
 	return nil
 }
 
-// SetPhase tells what the game does now. In a menu, on a loading screen and in
+// SetPhase tells what the game does now; Runtime.SetPhase of package local, which
+// steers the model, is told apart from it. In a menu, on a loading screen and in
 // the background, long histories are summarised.
 func (w *World) SetPhase(p scheduler.Phase) {
 	if w.phase = p; w.calm() {

@@ -469,7 +469,7 @@ func TestWorldSave(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	for _, bad := range []string{"", "{}", `{"lull_world":2,"agents":[]}`,
-		`{"lull_world":1,"agents":[{"id":"ann","persona":"Bob"}]}`,
+		`{"lull_world":1,"agents":[{"id":"ann","persona":"Ann"},{"id":"ann","persona":"Ann"}]}`,
 		`{"lull_world":1,"agents":[{"id":"x","persona":"X","entries":[{"kind":9,"text":"x"}]}]}`,
 		`{"lull_world":1,"agents":[{"id":"x","persona":"X","entries":[{"kind":0,"text":" "}]}]}`, string(data) + "x"} {
 		if err := other.world.Load([]byte(bad)); !errors.Is(err, ErrSave) {
@@ -513,7 +513,7 @@ func TestWorldErrors(t *testing.T) {
 	}
 	for i := 0; ; i++ {
 		_, err := s.world.Cue("ann", "speak", 0)
-		if errors.Is(err, ErrFull) && i >= MaxWaiting-1 {
+		if errors.Is(err, ErrFull) && i >= MaxWaiting-playerPlaces {
 			break
 		}
 		if err != nil || i > MaxWaiting {

@@ -82,8 +82,9 @@ type Engine struct {
 	wake   chan struct{} // capacity 1
 	out    outbox
 
-	closed atomic.Bool
-	halted atomic.Bool // a worker is ending: Step returns before it decodes
+	claimed atomic.Bool // events are somebody's
+	closed  atomic.Bool
+	halted  atomic.Bool // a worker is ending: Step returns before it decodes
 
 	runs      atomic.Int64 // priority of the requests whose batch runs; noBatch: none does
 	overtaken atomic.Bool  // that batch was stopped for a request of higher priority
@@ -131,6 +132,13 @@ func NewEngine(m Model, cfg EngineConfig) (*Engine, error) {
 	e.runs.Store(noBatch)
 	return e, nil
 }
+
+// Claim makes the caller the one who polls, and reports whether nobody else is it:
+// two who poll would each take what is the other's. Safe for concurrent use.
+func (e *Engine) Claim() bool { return e.claimed.CompareAndSwap(false, true) }
+
+// Release ends a Claim. Safe for concurrent use.
+func (e *Engine) Release() { e.claimed.Store(false) }
 
 // noBatch is beyond every priority.
 const noBatch = math.MaxInt64
