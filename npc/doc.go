@@ -19,7 +19,10 @@
 //		}
 //	}
 //
-// That is Example; the example of World has everything else in it.
+// That is Example; the example of World has everything else in it. The loop also
+// calls FrameBegin and FrameEnd of package local's Runtime, and both its SetPhase
+// and the World's: the one steers the model, the other the characters. At the end
+// the World is closed before the Runtime.
 //
 // # Terms
 //
@@ -43,6 +46,11 @@
 // An Offer is what a character may do now. Its Grammar lets a model say nothing
 // but a valid call; Parse checks it again; the game accepts or refuses the
 // Action.
+//
+// A Quest is the game's: its giver offers it (EventAction offer_quest, then, when
+// accepted, EventQuest), and where it goes from there the game tells with SetQuest:
+// active when the player takes it, done, failed. The words of the player decide
+// nothing.
 //
 // A Chat is the smaller thing: one character, one player, no world. It makes
 // the requests, and the caller submits and polls.
