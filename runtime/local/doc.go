@@ -33,6 +33,14 @@
 // says whether it still holds; it is timed again in menus, in the background, and
 // while no frames are shown.
 //
+// # Where it runs
+//
+// Config.Devices says it in a text. With "auto" the figures that Calibrate kept are
+// tried in a table of situations (a menu, frames that wait for the CPU, heat …), and
+// the model is opened where one of them would want it; the controller then chooses
+// in each frame. What a probe.Poller reads of heat, battery and pressure goes along,
+// and what the game tells by SetHost goes first.
+//
 // # Guessing ahead
 //
 // Open makes the speculator of package speculative, with the draft model, if
