@@ -15,12 +15,19 @@ const (
 	// maxMarks is how many combining marks one character keeps. Languages need
 	// four at most; more is ornament that costs a token each.
 	maxMarks = 6
+
+	// maxLineBytes is how much of a line is looked at: twice what MaxLineRunes of
+	// the longest characters take, the rest is for what is removed. A paste of
+	// 100 MB took seconds on the game thread. maxLeadingBlanks is how many blanks
+	// are stepped over before that.
+	maxLineBytes     = 8 * MaxLineRunes
+	maxLeadingBlanks = 1 << 20
 )
 
 // Cleaned says what CleanLine changed.
 type Cleaned struct {
 	Removed int // characters removed or replaced: control, invisible, invalid, marks beyond a language's need
-	Cut     int // characters of the original from the cut on, 0 for none
+	Cut     int // characters of the original from the cut on, 0 for none; of a huge line, bytes
 }
 
 // CleanLine turns what a player typed into one line that a prompt may hold:
@@ -30,6 +37,7 @@ type Cleaned struct {
 // nothing more. Safe for concurrent use.
 func CleanLine(line string) (string, Cleaned) {
 	var did Cleaned
+	line, beyond := firstOf(line)
 	out := make([]rune, 0, min(len(line), MaxLineRunes+1))
 	marks := 0
 	blank := false
@@ -64,7 +72,29 @@ func CleanLine(line string) (string, Cleaned) {
 			break
 		}
 	}
+	did.Cut += beyond
 	return strings.TrimRight(string(out), " "), did
+}
+
+// firstOf is what is looked at of a line, and how many bytes stand beyond it.
+func firstOf(line string) (first string, beyond int) {
+	for i := 0; i < len(line) && i < maxLeadingBlanks && len(line) > maxLineBytes; i++ {
+		if line[i] > ' ' {
+			line = line[i:]
+			break
+		}
+	}
+	if len(line) <= maxLineBytes {
+		return line, 0
+	}
+	end := maxLineBytes
+	for k := range utf8.UTFMax {
+		if utf8.RuneStart(line[end-k]) {
+			end -= k // in the middle of no character
+			break
+		}
+	}
+	return line[:end], len(line) - end
 }
 
 // invisible reports whether a character has no glyph and can hide text from the

@@ -38,6 +38,11 @@ func TestCleanLine(t *testing.T) {
 		{"flags at the cut", x500[:498] + "🇩🇪🇫🇷", x500[:498] + "🇩🇪", Cleaned{Cut: 2}},
 		{"tone at the cut", x500[:499] + "👍🏽", x500[:499], Cleaned{Cut: 2}},
 		{"one endless cluster", strings.Repeat("\u200d", 600), strings.Repeat("\u200d", 500), Cleaned{Cut: 100}},
+		{"huge", strings.Repeat("é", 1<<20), strings.Repeat("é", 500), Cleaned{Cut: 1500 + 2<<20 - 4000}},
+		{"huge of nothing", strings.Repeat("\u200b", 1<<20) + "x", "", Cleaned{Removed: 1333, Cut: 3<<20 - 3998}},
+		{"huge of no UTF-8", strings.Repeat("\x80", 5000), strings.Repeat("\uFFFD", 500),
+			Cleaned{Removed: 501, Cut: 3500 + 1000}},
+		{"huge blanks", strings.Repeat(" \n", 1<<18) + "x", "x", Cleaned{}},
 		{"nothing", "\u200b \x00", "", Cleaned{Removed: 2}},
 		{"empty", "", "", Cleaned{}},
 	}

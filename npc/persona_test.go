@@ -240,3 +240,21 @@ func FuzzParsePersona(f *testing.F) {
 		}
 	})
 }
+
+// Editors of Windows begin a file with a byte order mark, which nobody sees.
+func TestParsePersonaSkipsByteOrderMark(t *testing.T) {
+	p, err := ParsePersona("ann.yaml", []byte("\uFEFFname: Ann\ndescription: a guard\n"))
+	if err != nil || p.Name != "Ann" {
+		t.Errorf("%q, %v", p.Name, err)
+	}
+	_, err = ParsePersona("ann.yaml", []byte("\uFEFFname: 7\n"))
+	if err == nil || !strings.HasPrefix(err.Error(), "ann.yaml:1:7: ") {
+		t.Errorf("error %v, want one that points at 1:7", err)
+	}
+	for _, nothing := range []string{"", "\uFEFF", "# nobody yet\n", "---\n"} {
+		_, err := ParsePersona("ann.yaml", []byte(nothing))
+		if err == nil || !strings.Contains(err.Error(), "the file is empty") {
+			t.Errorf("%q: %v", nothing, err)
+		}
+	}
+}

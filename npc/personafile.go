@@ -1,6 +1,7 @@
 package npc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,6 +51,7 @@ func ParsePersona(file string, data []byte) (Persona, error) {
 		return Persona{}, &PersonaError{File: file,
 			Message: fmt.Sprintf("more than %d bytes: no character needs that much", MaxPersonaBytes)}
 	}
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // editors of Windows begin UTF-8 with it
 	if line, column, ok := invalidUTF8(data); ok {
 		return Persona{}, &PersonaError{File: file, Line: line, Column: column,
 			Message: "not valid UTF-8: save the file as UTF-8"}
@@ -243,7 +245,10 @@ func decodeSheet(data []byte) (s sheet, root *token.Token, err error) {
 	if err != nil {
 		return s, nil, err
 	}
-	if len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
+	if len(tree.Docs) <= 1 && (len(tree.Docs) == 0 || tree.Docs[0].Body == nil) {
+		return s, nil, errors.New("the file is empty: want one that begins with name and description")
+	}
+	if len(tree.Docs) != 1 {
 		return s, nil, fmt.Errorf("%d documents, want one that begins with name and description", len(tree.Docs))
 	}
 	body := tree.Docs[0].Body

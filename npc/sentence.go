@@ -17,9 +17,10 @@ const maxSentence = 300
 // subtitles. The same text gives the same sentences, however it is split. Only
 // white space is lost, at their ends.
 //
-// A sentence ends at a line break, at 。！？ ؟ ۔ । and their like, and at . ! ?
-// and … when white space follows and neither the word before is an abbreviation
-// nor a small letter shows that it goes on. Closing quotes and brackets belong
+// A sentence ends at a line break, at 。！？ ؟ ۔ । and their like, at ! and ? when
+// a script without blanks follows, and at . ! ? and … when white space follows
+// and neither the word before is an abbreviation nor a small letter shows that it
+// goes on. Closing quotes and brackets belong
 // to the sentence before them. So each sentence comes out with the first letter
 // of the next one, or at End.
 //
@@ -34,6 +35,7 @@ type Sentences struct {
 	strong bool // the mark needs no white space and no capital after it
 	marks  int  // of the run of . ! ? …
 	dots   bool // all of them are full stops
+	asks   bool // one of them is ! or ?
 	closed bool // a quote or bracket closed after them
 	word   []rune
 	quoted bool // a straight double quote is open
@@ -89,7 +91,8 @@ func (s *Sentences) over(r rune) bool {
 		last, _ := utf8.DecodeLastRune(s.cur)
 		return unicode.IsSpace(last) || strings.ContainsRune(",;:—、，；،؛", last)
 	case s.phase == afterMark:
-		return s.strong && !space && !s.closes(r) && !endsSentence(r)
+		strong := s.strong || s.asks && !spaced(r) || s.asks && strings.ContainsRune("「『（《“", r)
+		return strong && !space && !s.closes(r) && !endsSentence(r)
 	case s.phase == afterGap && !space:
 		return s.strong || !s.goesOn(r)
 	}
@@ -117,11 +120,12 @@ func (s *Sentences) take(r rune) {
 	switch {
 	case endsSentence(r):
 		if s.phase != afterMark {
-			s.marks, s.dots, s.strong, s.closed = 0, true, false, false
+			s.marks, s.dots, s.asks, s.strong, s.closed = 0, true, false, false, false
 		}
 		s.phase = afterMark
 		s.marks++
 		s.dots = s.dots && r == '.'
+		s.asks = s.asks || r == '!' || r == '?'
 		s.strong = s.strong || strongMark(r)
 	case closes:
 		s.closed = true
@@ -161,6 +165,8 @@ func (s *Sentences) goesOn(r rune) bool {
 	case full && slices.Contains(titles, word), full && s.initial():
 		return true
 	case full && s.onlyNumber(): // "1. Iron"
+		return true
+	case full && unicode.IsDigit(r) && slices.Contains(counted, word): // "No. 5"
 		return true
 	case full:
 		return small && (slices.Contains(abbreviations, word) || strings.Contains(word, "."))
@@ -212,4 +218,8 @@ var (
 		"cmdr", "maj", "rev", "hon", "e.g", "i.e", "vs", "cf", "hr", "fr", "mme", "mlle", "z.b", "d.h", "bzw"}
 	abbreviations = []string{"etc", "approx", "ca", "vol", "fig", "p", "pp", "a.m", "p.m", "usw", "ca", "max", "min",
 		"al", "dept", "est", "inc", "ltd"}
+
+	// counted are abbreviations before a number.
+	counted = []string{"no", "nos", "nr", "num", "ch", "chap", "sec", "art", "op", "ver", "p", "pp", "vol", "fig",
+		"approx", "ca"}
 )
