@@ -40,16 +40,20 @@ static int entries(const char *folder) {
     return n - 2;
 }
 
+/* What is resident and no file's: how much of the mapped weights is, changes. */
 static long resident_kb(void) {
-    FILE *f = fopen("/proc/self/statm", "r");
-    long all = 0, resident = 0;
-    if (f != NULL) {
-        if (fscanf(f, "%ld %ld", &all, &resident) != 2) {
-            resident = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[256];
+    long kb = 0;
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        if (sscanf(line, "RssAnon: %ld", &kb) == 1) {
+            break;
         }
+    }
+    if (f != NULL) {
         fclose(f);
     }
-    return resident * 4;
+    return kb;
 }
 
 static lull_world_id make(const char *kind, const char *memories) {
