@@ -136,6 +136,7 @@ func TestCloseWhileSpeaking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	late := request(t, r, "Hello?") // a closed model makes no tokens
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestCloseWhileSpeaking(t *testing.T) {
 	if !ended {
 		t.Error("the request never ended")
 	}
-	if _, err := r.Engine.Submit(request(t, r, "Hello?")); !errors.Is(err, llm.ErrClosed) {
+	if _, err := r.Engine.Submit(late); !errors.Is(err, llm.ErrClosed) {
 		t.Errorf("submit after close: %v", err)
 	}
 	if err := r.Close(); err != nil {
