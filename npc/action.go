@@ -386,7 +386,8 @@ func (o Offer) describe(p Param) string {
 
 // Parse reads a call as Grammar describes it and checks it against the offer,
 // as it is now: a target may have gone since the choice began. The error wraps
-// ErrAction. Safe for concurrent use.
+// ErrAction; beside it stands the call as it was meant, as far as that can be
+// read. Safe for concurrent use.
 func (o Offer) Parse(text string) (Action, error) {
 	fields, err := readCall(text)
 	if err != nil {
@@ -402,22 +403,53 @@ func (o Offer) Parse(text string) (Action, error) {
 	possible := o.possible()
 	i := slices.IndexFunc(possible, func(a ActionSpec) bool { return a.Name == name })
 	if i < 0 {
-		return Action{}, fmt.Errorf("%w: %.40q is not possible now", ErrAction, name)
+		return o.meant(name, fields), fmt.Errorf("%w: %.40q is not possible now", ErrAction, name)
 	}
 	spec := possible[i]
 	if len(fields) != len(spec.Params)+1 {
-		return Action{}, fmt.Errorf("%w: %s has %d arguments, want %d",
+		return o.meant(name, fields), fmt.Errorf("%w: %s has %d arguments, want %d",
 			ErrAction, name, len(fields)-1, len(spec.Params))
 	}
 	out := Action{Name: name}
 	for _, p := range spec.Params {
 		arg, err := o.argument(p, fields[p.Name])
 		if err != nil {
-			return Action{}, fmt.Errorf("%w: %s: %s: %w", ErrAction, name, p.Name, err)
+			return o.meant(name, fields), fmt.Errorf("%w: %s: %s: %w", ErrAction, name, p.Name, err)
 		}
 		out.Args = append(out.Args, arg)
 	}
 	return out, nil
+}
+
+// meant is a call that is not possible, with those of its arguments that are of
+// their kind, for a log or a debugger.
+func (o Offer) meant(name string, fields map[string]any) Action {
+	i := slices.IndexFunc(o.Actions, func(a ActionSpec) bool { return a.Name == name })
+	switch {
+	case i < 0 && isName(name):
+		return Action{Name: name}
+	case i < 0:
+		return Action{}
+	}
+	out := Action{Name: name}
+	for _, p := range o.Actions[i].Params {
+		arg, ok := Arg{Name: p.Name, Kind: p.Kind}, false
+		switch v := fields[p.Name].(type) {
+		case bool:
+			arg.Bool, ok = v, p.Kind == ParamBool
+		case json.Number:
+			arg.Real, _ = v.Float64()
+			arg.Int, _ = v.Int64()
+			ok = p.Kind == ParamInt || p.Kind == ParamReal
+		case string:
+			arg.Text, _ = CleanLine(v)
+			ok = p.Kind >= ParamEnum
+		}
+		if ok {
+			out.Args = append(out.Args, arg)
+		}
+	}
+	return out
 }
 
 // readCall reads a flat JSON object, each key once.

@@ -119,6 +119,17 @@ func TestParseCall(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", c.text, err, c.want)
 		}
 	}
+	for text, want := range map[string]string{ // what is not possible still says what was meant
+		`{"action":"open","door":"gate"}`:                                  `open(door: "gate")`,
+		`{"action":"give_item","item":"sword","count":1,"to":"Eve\u202e"}`: `give_item(item: "sword", count: 1, to: "Eve")`,
+		`{"action":"set_price","factor":"low","final":true,"note":"x"}`:    `set_price(final: true, note: "x")`,
+		`{"action":"kill","who":"Odo"}`:                                    `kill()`,
+		`{"action":"Kill them all","who":"Odo"}`:                           `()`,
+	} {
+		if a, err := o.Parse(text); err == nil || a.String() != want {
+			t.Errorf("%s: %s, %v, want an error and %s", text, a, err, want)
+		}
+	}
 	a, err := o.Parse(`{"action":"give_item","item":"sword","count":7,"to":"Odo"}`)
 	if x, ok := a.Arg("count"); err != nil || !ok || x.Int != 7 {
 		t.Errorf("%v %v %v", a, x, err)
