@@ -24,8 +24,8 @@ var libraries = []string{"scheduler", "runtime", "rag", "npc"}
 
 // windowless are the packages of the demo game that need no display: the command
 // plays them, and does not open one.
-var windowless = []string{"demo-game/data", "demo-game/headless", "demo-game/input", "demo-game/play",
-	"demo-game/talk"}
+var windowless = []string{"demo-game/data", "demo-game/display", "demo-game/headless", "demo-game/input",
+	"demo-game/play", "demo-game/talk"}
 
 // ladder goes from the bottom up. A package that is on no rung is a finding, so
 // that a new one gets its place by decision.
