@@ -204,7 +204,7 @@ func (c *contents) parseJournal(data []byte) error {
 	}
 	c.whole = int64(sc.tail.from)
 	if c.torn = int64(sc.tail.to - sc.tail.from); c.torn > 0 {
-		c.notes = append(c.notes, fmt.Sprintf("%s: a torn end of %d bytes was cut off", name, c.torn))
+		c.notes = append(c.notes, fmt.Sprintf("%s: a torn end of %d bytes is left out", name, c.torn))
 	}
 	c.snap.head.next = max(c.snap.head.next, last+1)
 	return nil

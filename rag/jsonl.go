@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -188,7 +189,7 @@ func parseLines(r io.Reader) ([]parsed, error) {
 		var l Line
 		d := json.NewDecoder(bytes.NewReader(sc.Bytes()))
 		d.DisallowUnknownFields()
-		err := d.Decode(&l)
+		err := inWords(d.Decode(&l))
 		if err == nil && d.More() {
 			err = errors.New("more than one value on a line")
 		}
@@ -227,6 +228,55 @@ func parseLines(r io.Reader) ([]parsed, error) {
 		}
 	}
 	return out, nil
+}
+
+// inWords says what is wrong with a line to who wrote it: the decoder speaks of
+// Go.
+func inWords(err error) error {
+	var kind *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return errors.New("the JSON object does not end: want one whole object a line")
+	case errors.As(err, &kind) && kind.Field == "":
+		return fmt.Errorf("%s stands there: want one JSON object a line", kindOf(kind.Value))
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s is %s: want %s", kind.Field, kindOf(kind.Value), wanted(kind))
+	}
+	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("there is no key %s: a line may have owner, scope, audience, speaker, text, scene, at_s, "+
+			"importance, sources, and what export writes beside", key)
+	}
+	return err
+}
+
+// kindOf is a kind of JSON value for people.
+func kindOf(value string) string {
+	switch kind, _, _ := strings.Cut(value, " "); kind {
+	case "string":
+		return "a text"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "bool":
+		return "true or false"
+	}
+	return "the " + value // "number 1.5"
+}
+
+func wanted(e *json.UnmarshalTypeError) string {
+	switch key, _, _ := strings.Cut(e.Field, "."); key {
+	case "audience":
+		return `a list of texts, as ["guild"]`
+	case "sources":
+		return "a list of ids, as [3, 7]"
+	}
+	if e.Type.Kind() == reflect.String {
+		return "a text"
+	}
+	return "a whole number from 0"
 }
 
 // take keeps one imported memory as it was, under a new id.

@@ -33,7 +33,7 @@ func lockStore(dir string) (*storeLock, error) {
 }
 
 func unwritable(dir string, err error) error {
-	return fmt.Errorf("rag: memories can't be written to %s: %w; choose another folder, or open it with View", dir, err)
+	return fmt.Errorf("rag: memories can't be written to %s: %w; choose another folder", dir, err)
 }
 
 func (l *storeLock) release() error { return l.f.Close() }

@@ -63,13 +63,13 @@ func (c *contents) report() Report {
 
 // Repair writes what is readable of a store or a save anew. Damaged files are
 // kept beside it, with ".damaged" behind their names. A sound store is left as
-// it is, but for a torn end that is cut off.
+// it is; a torn end of it is cut off by the next Open. Where nothing can be read,
+// no file is touched.
 func Repair(path string) (Report, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Report{}, fmt.Errorf("rag: no store: %w", err)
+	if _, err := readAny(path, true); err != nil {
+		return Report{}, err
 	}
-	if !info.IsDir() {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return repairSave(path)
 	}
 	lock, err := lockStore(path)

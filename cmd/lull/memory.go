@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +55,7 @@ func (a *app) viewMemories(path string, e rag.Embedder) (*rag.Store, error) {
 	cfg := rag.DefaultConfig("")
 	cfg.Embedder = e
 	s, err := rag.View(cfg, path)
-	return s, a.noted(s, err)
+	return s, a.noted(path, s, err)
 }
 
 // openMemories opens a store for writing.
@@ -59,24 +63,30 @@ func (a *app) openMemories(path string, e rag.Embedder) (*rag.Store, error) {
 	cfg := rag.DefaultConfig(path)
 	cfg.Embedder = e
 	s, err := rag.Open(cfg)
-	return s, a.noted(s, err)
+	return s, a.noted(path, s, err)
 }
 
-func (a *app) noted(s *rag.Store, err error) error {
+func (a *app) noted(path string, s *rag.Store, err error) error {
 	if err != nil {
-		return adviseMemory(err)
+		return adviseMemory(path, err)
 	}
 	for _, n := range s.Notes() {
-		a.ui.notef("%s", n)
+		a.ui.notef("%s", visible(n))
 	}
 	return nil
 }
 
 // adviseMemory says what to do about a store that does not open.
-func adviseMemory(err error) error {
+func adviseMemory(path string, err error) error {
 	switch {
 	case errors.Is(err, rag.ErrDamaged):
+		if _, nothing := rag.Verify(path); nothing != nil {
+			return hinted{err, "nothing in it can be read: want the folder or a save of a game's memories"}
+		}
 		return hinted{err, "run `lull memory repair` on it, or load a save"}
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return hinted{err, "make the folder writable, or work on a copy; ls, search, show, export, verify and stats " +
+			"only read"}
 	case errors.Is(err, rag.ErrLocked):
 		return hinted{err, "end the game, or the other command, that has it open"}
 	}
@@ -99,7 +109,7 @@ func hours(t rag.GameTime) string {
 // oneLine is a text for a table.
 func oneLine(text string, columns int) string {
 	runes := []rune{}
-	for _, r := range printable(text) {
+	for _, r := range visible(text) {
 		if r == '\n' || r == '\t' {
 			r = ' '
 		}
@@ -109,6 +119,29 @@ func oneLine(text string, columns int) string {
 		}
 	}
 	return string(runes)
+}
+
+// visible is a text for the terminal, with what nobody sees, or what turns text
+// round, spelled out: a memory may come from anybody.
+func visible(text string) string {
+	const joiners = "\u200c\u200d" // Persian, Hindi and emoji need them
+	var b strings.Builder
+	for _, r := range printable(text) {
+		if unicode.Is(unicode.Cf, r) && !strings.ContainsRune(joiners, r) {
+			fmt.Fprintf(&b, `\u{%04x}`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// memories is a number of them.
+func memories(n int) string {
+	if n == 1 {
+		return "1 memory"
+	}
+	return fmt.Sprintf("%d memories", n)
 }
 
 // textColumns is how much of a memory a table shows.
@@ -124,11 +157,11 @@ func knownBy(l rag.Line) string {
 	}
 	for i, name := range l.Audience {
 		if i == 3 {
-			return who + " …"
+			return visible(who) + " …"
 		}
 		who += " " + name
 	}
-	return printable(who)
+	return visible(who)
 }
 
 // closing joins what a command and the closing of its store have to say.

@@ -166,3 +166,84 @@ func TestMemoryEval(t *testing.T) {
 		t.Errorf("%d, parts %v", code, parts)
 	}
 }
+
+// What a game's folder is not, is left as it is, and told so.
+func TestMemoryLeavesOthersFoldersAlone(t *testing.T) {
+	c := newConsole(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "notes.txt")
+	must(t, os.WriteFile(file, []byte("shopping: bread"), 0o600))
+	for _, args := range [][]string{{"repair", dir}, {"repair", file}, {"verify", file}, {"ls", file},
+		{"reindex", dir, "--embedder", "none.gguf"}, {"reindex", file, "--embedder", "none.gguf"}} {
+		code := c.feed("", append([]string{"memory"}, args...)...)
+		if said := c.err.String(); code != exitFailed || strings.Contains(said, "run `lull memory repair`") {
+			t.Errorf("%v: %d, %s", args, code, said)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("the folder holds %v, %v", left, err)
+	}
+}
+
+// Errors of an import speak of its lines, not of this program.
+func TestMemoryImportErrors(t *testing.T) {
+	c := newConsole(t)
+	store := filepath.Join(t.TempDir(), "store")
+	good := `{"owner":"a","text":"b"}` + "\n"
+	for line, says := range map[string]string{
+		`{"owner":"a","text":"b","audience":"guild"}`:  `line 2: audience is a text: want a list of texts, as ["guild"]`,
+		`{"owner":"a","text":"b","audience":[7]}`:      `line 2: audience is the number: want a list of texts`,
+		`{"owner":3,"text":"b"}`:                       `line 2: owner is the number: want a text`,
+		`{"owner":"a","text":"b","sources":"x"}`:       `line 2: sources is a text: want a list of ids`,
+		`{"owner":"a","text":"b","importance":1.5}`:    `line 2: importance is the number 1.5: want a whole number`,
+		`{"owner":"a","text":"b","mood":1}`:            `line 2: there is no key "mood": a line may have owner`,
+		`[]`:                                           `line 2: a list stands there: want one JSON object`,
+		`{"owner":"a"`:                                 `line 2: the JSON object does not end`,
+		`{"owner":"a","text":"b","at_s":"noon"}`:       `want seconds`,
+		`{"owner":"a","text":"b","scope":"everybody"}`: `line 2: not a memory: scope "everybody": want one of own`,
+	} {
+		code := c.feed(good+line, "memory", "import", store, "-")
+		said := c.err.String()
+		if code != exitFailed || !strings.Contains(said, says) || !strings.Contains(said, "nothing was added") ||
+			strings.Contains(said, "Go ") || strings.Contains(said, "json:") {
+			t.Errorf("%s: %d, want %q: %s", line, code, says, said)
+		}
+	}
+	if code := c.feed(good, "memory", "import", store, "-"); code != exitDone || c.out.String() !=
+		"1 memory added, 0 known before\n" {
+		t.Errorf("%d, %q", code, c.out.String())
+	}
+}
+
+func TestMemoryImportIntoReadOnlyFolder(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("who may write everything finds no folder read-only")
+	}
+	c := newConsole(t)
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o500))
+	code := c.feed(village, "memory", "import", filepath.Join(dir, "store"), "-")
+	if said := c.err.String(); code != exitFailed || !strings.Contains(said, "make the folder writable") ||
+		strings.Contains(said, "View") {
+		t.Errorf("%d, %s", code, said)
+	}
+}
+
+// What nobody sees, or turns the text of a terminal round, is spelled out.
+func TestMemoryShowsInvisibleCharacters(t *testing.T) {
+	c := newConsole(t)
+	store := filepath.Join(t.TempDir(), "store")
+	line := "{\"owner\":\"Ma\u202era\",\"speaker\":\"B\u200bo\",\"text\":\"\u202eThe king می\u200cخواهم\"}"
+	if code := c.feed(line, "memory", "import", store, "-"); code != exitDone {
+		t.Fatal(c.err.String())
+	}
+	for _, args := range [][]string{{"ls", store}, {"show", store, "1"}, {"stats", store}, {"search", store, "king",
+		"--npc", "Ma\u202era"}} {
+		c.feed("", append([]string{"memory"}, args...)...)
+		out := c.out.String()
+		if strings.ContainsAny(out, "\u202e\u200b") || !strings.Contains(out, `\u{202e}`) {
+			t.Errorf("%v: %q", args, out)
+		}
+	}
+}

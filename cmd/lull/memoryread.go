@@ -64,12 +64,12 @@ func (a *app) memoryLs(path string, k knowerFlags, limit int) error {
 		if l.Until != nil {
 			text = "(until " + hours(rag.GameTime(*l.Until)) + ") " + text
 		}
-		t.AppendRow([]any{l.ID, hours(rag.GameTime(l.At)), knownBy(l), printable(l.Speaker),
+		t.AppendRow([]any{l.ID, hours(rag.GameTime(l.At)), knownBy(l), visible(l.Speaker),
 			oneLine(text, textColumns)})
 	}
 	a.ui.render(t)
 	if len(lines) < total {
-		a.ui.notef("%d of %d memories; --limit 0 shows all", len(lines), total)
+		a.ui.notef("%d of %s; --limit 0 shows all", len(lines), memories(total))
 	}
 	return nil
 }
@@ -234,12 +234,12 @@ func (a *app) memoryShow(path, text string) error {
 		return a.ui.object(l)
 	}
 	a.ui.printf("memory %d of %s\n%s\n", l.ID, knownBy(l),
-		printable(spoken(rag.Memory{Speaker: l.Speaker, Text: l.Text})))
+		visible(spoken(rag.Memory{Speaker: l.Speaker, Text: l.Text})))
 	a.ui.printf("when        %s\nimportance  %d of 10\nreinforced  %d times\nlast use    %s\n",
 		hours(rag.GameTime(l.At)),
 		l.Importance, l.Reinforced, hours(rag.GameTime(*l.LastUse)))
 	if l.Scene != "" {
-		a.ui.printf("scene       %s\n", printable(l.Scene))
+		a.ui.printf("scene       %s\n", visible(l.Scene))
 	}
 	if len(l.Sources) > 0 {
 		a.ui.printf("drawn from  %v\n", l.Sources)
@@ -277,8 +277,8 @@ func (a *app) memoryStats(path string) error {
 	a.ui.printf("memories    %d, of them %d superseded, %d drawn from others\n", st.Memories, st.Superseded, st.Derived)
 	a.ui.printf("vectors     %d, %d wait for theirs\n", st.Vectors, st.Pending)
 	if st.Identity.Model != "" {
-		a.ui.printf("            by %s, pooling %s, %d numbers\n", printable(st.Identity.Model),
-			printable(st.Identity.Pooling), st.Identity.Dimension)
+		a.ui.printf("            by %s, pooling %s, %d numbers\n", visible(st.Identity.Model),
+			visible(st.Identity.Pooling), st.Identity.Dimension)
 	}
 	a.ui.printf("circles     %d that know the same\nwords       %d\nbranch      %d", st.Shelves, st.Terms, branch)
 	if parent != 0 {
@@ -286,7 +286,7 @@ func (a *app) memoryStats(path string) error {
 	}
 	a.ui.printf("\n")
 	for _, name := range slices.Sorted(maps.Keys(st.Owners)) {
-		a.ui.printf("%11d  of %s\n", st.Owners[name], cmp.Or(printable(name), "the world"))
+		a.ui.printf("%11d  of %s\n", st.Owners[name], cmp.Or(visible(name), "the world"))
 	}
 	return nil
 }

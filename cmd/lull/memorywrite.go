@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +54,7 @@ func (a *app) memoryExport(path, file string) error {
 	if a.json {
 		return a.ui.object(map[string]any{"exported": count, "file": file})
 	}
-	a.ui.printf("%d memories in %s\n", count, file)
+	a.ui.printf("%s in %s\n", memories(count), file)
 	return nil
 }
 
@@ -73,7 +75,7 @@ added again, so a file may be imported twice. Ids are given anew.`,
 	}
 }
 
-func (a *app) memoryImport(path, file string) (err error) {
+func (a *app) memoryImport(path, file string) error {
 	in := a.ui.in
 	if file != "-" {
 		f, err := os.Open(file)
@@ -87,19 +89,41 @@ func (a *app) memoryImport(path, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, s)
+	before := s.Stats().Memories
 	done, err := s.Import(in)
-	if err != nil {
-		return hinted{err, "nothing that is wrong was added; correct the line and import again"}
+	wrong := err != nil && !errors.Is(err, rag.ErrBacklog)
+	if err == nil {
+		err = s.Flush()
 	}
-	if err := s.Flush(); err != nil {
-		return err
+	if closed := s.Close(); closed != nil { // what can't be written stays behind
+		err = errors.Join(cmp.Or(err, closed), s.Abandon())
 	}
-	if a.json {
+	switch {
+	case wrong:
+		return hinted{err, "nothing was added; correct that and import again"}
+	case err != nil:
+		return importStopped(path, before, err)
+	case a.json:
 		return a.ui.object(map[string]any{"added": done.Added, "known": done.Known})
 	}
-	a.ui.printf("%d memories added, %d were there\n", done.Added, done.Known)
+	a.ui.printf("%s added, %d known before\n", memories(done.Added), done.Known)
 	return nil
+}
+
+// importStopped tells what is on the disk after a store could not be written any
+// more.
+func importStopped(path string, before int, err error) error {
+	kept := 0
+	if s, unread := rag.View(rag.DefaultConfig(""), path); unread == nil {
+		kept = s.Stats().Memories - before
+		err = errors.Join(err, s.Close())
+	}
+	hint := "see to the folder"
+	if errors.Is(err, syscall.ENOSPC) {
+		hint = "make room on the disk"
+	}
+	return hinted{fmt.Errorf("%s added, then the store could not be written: %w", memories(kept), err),
+		hint + " and import the same file again: what is there already is not added twice"}
 }
 
 // reportLines is what verify and repair say as JSON.
@@ -114,9 +138,9 @@ func reportObject(r rag.Report) map[string]any {
 
 func (a *app) printReport(r rag.Report) {
 	for _, n := range r.Notes {
-		a.ui.printf("%s\n", printable(n))
+		a.ui.printf("%s\n", visible(n))
 	}
-	a.ui.printf("%d memories, %d with vectors, up to position %d\n", r.Memories, r.Vectors, r.Position)
+	a.ui.printf("%s, %d with vectors, up to position %d\n", memories(r.Memories), r.Vectors, r.Position)
 }
 
 func newMemoryVerifyCommand(a *app) *cobra.Command {
@@ -136,7 +160,7 @@ nothing that was acknowledged was in it. Damage ends with exit code 1.`,
 func (a *app) memoryVerify(path string) error {
 	r, err := rag.Verify(path)
 	if err != nil {
-		return adviseMemory(err)
+		return adviseMemory(path, err)
 	}
 	if a.json {
 		if err := a.ui.object(reportObject(r)); err != nil {
@@ -145,7 +169,7 @@ func (a *app) memoryVerify(path string) error {
 	}
 	a.printReport(r)
 	if !r.OK {
-		return hinted{fmt.Errorf("%s is damaged; %d memories are readable", path, r.Memories),
+		return hinted{fmt.Errorf("%s is damaged; readable: %s", path, memories(r.Memories)),
 			"`lull memory repair` keeps what is readable and the damaged files beside it"}
 	}
 	return nil
@@ -166,7 +190,7 @@ beside it, with .damaged behind their names. A sound store is left as it is.`,
 func (a *app) memoryRepair(path string) error {
 	r, err := rag.Repair(path)
 	if err != nil {
-		return adviseMemory(err)
+		return adviseMemory(path, err)
 	}
 	if a.json {
 		o := reportObject(r)
@@ -207,7 +231,16 @@ func (a *app) memoryReindex(ctx context.Context, path, embedder string, force bo
 	if embedder == noEmbedder {
 		return usagef("--embedder none makes no vectors: want an embedder")
 	}
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return hinted{fmt.Errorf("%s is no folder: a save has no vectors to make anew", path), "give the store's folder"}
+	}
+	if s, err := rag.View(rag.DefaultConfig(""), path); err != nil { // opening would make a store of any folder
+		return adviseMemory(path, err)
+	} else if err := s.Close(); err != nil {
 		return err
 	}
 	e, free, err := a.openEmbedder(ctx, embedder)
