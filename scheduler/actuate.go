@@ -72,6 +72,7 @@ type actuators struct {
 	low      bool // openness is at the low end …
 	lowSince Instant
 
+	chunkMin    int     // of the device
 	prefillCost float64 // ns per token and layer; falls at once, rises slowly; 0: unknown
 	decodeCost  float64 // ns per layer, likewise
 	stage       Stage   // of the last work
@@ -94,10 +95,10 @@ func (a *actuators) observe(w *Work, layers int) {
 	}
 	switch w.Stage {
 	case StagePrefill:
-		if w.Tokens >= chunkMin/2 {
+		if w.Tokens >= a.chunkMin/2 {
 			track(&a.prefillCost, float64(run)/(float64(w.Tokens)*float64(layers)))
 		}
-	case StageDecode, StageVerify, StageDraft:
+	case StageDecode, StageVerify: // a draft's layers are another model's: groups sized by them miss every window
 		track(&a.decodeCost, float64(run)/float64(layers))
 	default:
 		return
@@ -175,7 +176,7 @@ func (a *actuators) sizes(cfg *Config, d *Decision, now Instant) {
 	}
 	chunk := chunkUnknown
 	if a.prefillCost > 0 {
-		chunk = chunkMin
+		chunk = a.chunkMin
 		for chunk < cfg.MaxPrefillChunk && fits(2*chunk, a.chunk.value, quantum/a.prefillCost) {
 			chunk *= 2
 		}

@@ -54,9 +54,10 @@ func (v Verdict) String() string { return name(verdictNames[:], int(v)) }
 
 // Admit is the rule at the gate: may the next group of layers, which is
 // predicted to run for next, begin now? lastEnd is when the last group ended.
-// Tentative work, such as a draft, is stopped where other work would wait for
-// a window that nobody has published yet. The instant is 0 unless the verdict
-// is WaitUntil.
+// Tentative work, such as a draft, is stopped at a closed gate, where other work
+// would wait for nobody knows how long. Between two windows of a game it waits, as
+// what it has guessed so far stays true. The instant is 0 unless the verdict is
+// WaitUntil.
 //
 // The comparisons are exact for every int64: sums saturate, differences are
 // taken as unsigned numbers only where they cannot be negative. A negative
@@ -85,7 +86,7 @@ func Admit(now, lastEnd Instant, w Window, next time.Duration, tentative bool) (
 			return Go, 0
 		}
 	}
-	if tentative {
+	if tentative && w.Gate != GateWindow {
 		return Stop, 0
 	}
 	return WaitUntil, expires

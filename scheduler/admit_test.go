@@ -105,7 +105,7 @@ func admitExact(now, lastEnd Instant, w Window, next time.Duration, tentative bo
 			return Go, 0
 		}
 	}
-	if tentative {
+	if tentative && w.Gate != GateWindow {
 		return Stop, 0
 	}
 	return WaitUntil, expires

@@ -135,6 +135,7 @@ type Config struct {
 	MaxThreads      int         // threads of the LLM's pool, 1 … 256
 	Layers          int         // of the model, 0 … 4096; 0: unknown, the gate is asked after each
 	MaxPrefillChunk int         // tokens the model takes in one batch, 1 … 65536
+	MinPrefillChunk int         // below it a batch hardly takes less time, 1 … MaxPrefillChunk; 0: 8
 	Draft           DraftMode   // the sources that the engine has
 	MaxVerifyWidth  int         // tokens in one verify batch, 1 … 256
 	Devices         DeviceTable // where it can run
@@ -221,6 +222,7 @@ func (c Config) Validate() error {
 		{"MaxThreads", float64(c.MaxThreads), 1, 256},
 		{"Layers", float64(c.Layers), 0, 4096},
 		{"MaxPrefillChunk", float64(c.MaxPrefillChunk), 1, 65536},
+		{"MinPrefillChunk", float64(c.MinPrefillChunk), 0, float64(c.MaxPrefillChunk)},
 		{"Draft", float64(c.Draft), 0, float64(DraftModelNGram)},
 		{"MaxVerifyWidth", float64(c.MaxVerifyWidth), 1, 256},
 		{"LateAllowance", c.LateAllowance, 0.0005, 0.5},

@@ -131,6 +131,7 @@ func (x *steerer) steering(s setup) error {
 	if x.width > 1 {
 		c.Draft = scheduler.DraftModelNGram
 	}
+	c.MinPrefillChunk = x.leastChunk()
 	c.Devices.Default = scheduler.DeviceID(x.target.info.Device)
 	if c.Features.Has(scheduler.FeatureContention) {
 		if err := x.sense(); err != nil {
@@ -144,6 +145,16 @@ func (x *steerer) steering(s setup) error {
 	x.decision = x.control.Decision()
 	x.apply()
 	return nil
+}
+
+// leastChunk is the widest chunk, by doubling, that takes less than twice a token's time.
+func (x *steerer) leastChunk() int {
+	m, n := x.target, 8
+	time := func(width int) time.Duration { return m.predict(m.info.Layers, width, 0, m.threads) }
+	for 2*n <= m.info.MaxBatch && time(2*n) < 2*time(1) {
+		n *= 2
+	}
+	return n
 }
 
 // sense times the layers while no game runs.

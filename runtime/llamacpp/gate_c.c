@@ -159,7 +159,7 @@ int32_t lull_admit(int64_t now, int64_t last_end, lull_window w, int64_t next, b
         if (now <= w.close_ns && (uint64_t)w.close_ns - (uint64_t)now >= (uint64_t)next) return LULL_GO;
         break;
     }
-    if (tentative) return LULL_STOP;
+    if (tentative && w.mode != LULL_WINDOW) return LULL_STOP;
     *until = expires;
     return LULL_WAIT;
 }

@@ -173,7 +173,7 @@ func PlainAdmit(now, lastEnd int64, w Window, next time.Duration, tentative bool
 			return Go, 0
 		}
 	}
-	if tentative {
+	if tentative && w.Mode != GateWindow {
 		return Stop, 0
 	}
 	return Wait, expires
