@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -65,9 +67,46 @@ else is as it would be, but for the number of tokens.`,
 	return c
 }
 
-func (a *app) npcExplain(ctx context.Context, persona string, f explainFlags) error {
+// check finds what is wrong with the flags before a model is loaded.
+func (f *explainFlags) check() error {
 	if len(f.say) == 0 {
 		return &usageError{fmt.Errorf("nothing is said: want --say LINE"), `for example --say "Who are you?"`}
+	}
+	if f.context < 1 {
+		return usagef("--context %d: want a number of tokens from 1, as 2048", f.context)
+	}
+	for _, t := range []struct {
+		flag   string
+		values []string
+		most   int // of them
+		runes  int // of one; 0: as much as the player types
+	}{
+		{"say", f.say, 0, 0}, {"fact", f.facts, npc.MaxFacts, npc.MaxSheetLine}, {"lore", f.lore, 0, npc.MaxSheetLine},
+		{"block", f.blocked, npc.MaxBlocked, npc.MaxBlockedText},
+	} {
+		if t.most > 0 && len(t.values) > t.most {
+			return usagef("--%s is given %d times: want at most %d", t.flag, len(t.values), t.most)
+		}
+		for _, v := range t.values {
+			clean, _ := npc.CleanLine(v)
+			switch {
+			case t.runes > 0 && (clean != v || v == "" || utf8.RuneCountInString(v) > t.runes):
+				return usagef("--%s %q: want one line of 1 … %d characters", t.flag, v, t.runes)
+			case clean == "":
+				return usagef("--%s %q: nothing can be read: want a line", t.flag, v)
+			case t.flag == "block" && !strings.ContainsFunc(v, func(r rune) bool {
+				return unicode.In(r, unicode.L, unicode.M, unicode.N)
+			}):
+				return usagef("--%s %q: there is no letter or digit in it: want a word or a phrase", t.flag, v)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) npcExplain(ctx context.Context, persona string, f explainFlags) error {
+	if err := f.check(); err != nil {
+		return err
 	}
 	p, err := loadPersona(persona) // before the model is loaded: a typo should not cost seconds
 	if err != nil {
@@ -94,7 +133,7 @@ func (a *app) npcExplain(ctx context.Context, persona string, f explainFlags) er
 		return err
 	}
 	defer w.Close()
-	const who = npc.AgentID("explained")
+	who := npc.AgentID(p.Name)
 	if err := w.Add(npc.AgentSpec{ID: who, Persona: p}); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ func TestNPCExplain(t *testing.T) {
 	c := newConsole(t)
 	code := c.run("npc", "explain", "blacksmith", "--scripted", "--say", "Who are you?", "--fact", "The gate is open",
 		"--lore", "The king is old", "--greedy")
-	for _, want := range []string{`reply to "Who are you?"`, "lore and rules", "The king is old", "(The gate is open.)",
-		"temperature 0", "submitted after", "You are Brenna"} {
+	for _, want := range []string{`turn 1 of Brenna: reply to "Who are you?"`, "lore and rules", "The king is old",
+		"(The gate is open.)", "temperature 0", "submitted after", "You are Brenna"} {
 		if !strings.Contains(c.out.String(), want) {
 			t.Errorf("the explanation lacks %q", want)
 		}
@@ -58,9 +58,14 @@ func TestNPCExplainRefuses(t *testing.T) {
 		{exitUsage, "wants PERSONA", []string{"--say", "x"}},
 		{exitUsage, "there is no persona", []string{"nobody", "--scripted", "--say", "x"}},
 		{exitFailed, "none shipped", []string{"nobody.yaml", "--scripted", "--say", "x"}},
-		{exitFailed, "nothing can be read", []string{"blacksmith", "--scripted", "--say", "\u200b"}},
-		{exitFailed, "want one line", []string{"blacksmith", "--scripted", "--say", "x", "--fact", "a\nb"}},
-		{exitFailed, "no letter", []string{"blacksmith", "--scripted", "--say", "x", "--block", "*"}},
+		{exitUsage, "nothing can be read", []string{"blacksmith", "--scripted", "--say", "\u200b"}},
+		{exitUsage, `--fact "a\nb": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--fact", "a\nb"}},
+		{exitUsage, `--fact "": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--fact", ""}},
+		{exitUsage, `--lore "": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--lore", ""}},
+		{exitUsage, `--block "": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--block", ""}},
+		{exitUsage, "no letter", []string{"blacksmith", "--scripted", "--say", "x", "--block", "*"}},
+		{exitUsage, "--context -1: want", []string{"blacksmith", "--scripted", "--say", "x", "--context", "-1"}},
+		{exitUsage, "--context 0: want", []string{"blacksmith", "--scripted", "--say", "x", "--context", "0"}},
 		{exitFailed, "shorten", []string{"blacksmith", "--scripted", "--say", "x", "--context", "100"}},
 	} {
 		if code := c.run(append([]string{"npc", "explain"}, x.args...)...); code != x.code ||
