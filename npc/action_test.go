@@ -120,11 +120,11 @@ func TestParseCall(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{ // what is not possible still says what was meant
-		`{"action":"open","door":"gate"}`:                                  `open(door: "gate")`,
-		`{"action":"give_item","item":"sword","count":1,"to":"Eve\u202e"}`: `give_item(item: "sword", count: 1, to: "Eve")`,
-		`{"action":"set_price","factor":"low","final":true,"note":"x"}`:    `set_price(final: true, note: "x")`,
-		`{"action":"kill","who":"Odo"}`:                                    `kill()`,
-		`{"action":"Kill them all","who":"Odo"}`:                           `()`,
+		`{"action":"open","door":"gate"}`:                                `open(door: "gate")`,
+		`{"action":"give_item","item":"sword","count":1,"to":"E\u202e"}`: `give_item(item: "sword", count: 1, to: "E")`,
+		`{"action":"set_price","factor":"low","final":true,"note":"x"}`:  `set_price(final: true, note: "x")`,
+		`{"action":"kill","who":"Odo"}`:                                  `kill()`,
+		`{"action":"Kill them all","who":"Odo"}`:                         `()`,
 	} {
 		if a, err := o.Parse(text); err == nil || a.String() != want {
 			t.Errorf("%s: %s, %v, want an error and %s", text, a, err, want)

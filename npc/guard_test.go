@@ -276,7 +276,8 @@ func TestContentHookInterrupted(t *testing.T) {
 func TestHookReplacesWithWhatIsBlocked(t *testing.T) {
 	ann := person("Ann")
 	ann.Barks[BarkBlocked] = []string{"Ahem."}
-	s := newStage(t, scripted.Config{Script: func(scripted.Conversation) string { return "First thing. Second thing." }},
+	two := func(scripted.Conversation) string { return "First thing. Second thing." }
+	s := newStage(t, scripted.Config{Script: two},
 		WorldConfig{Blocked: []string{"goat*"}, Content: func(u Utterance) Ruling {
 			if u.Number == 1 {
 				return Ruling{RulingReplace, "A kind word."}

@@ -149,7 +149,8 @@ func TestTemplateOpensThoughts(t *testing.T) {
 		}
 	}
 	out, s := hear(SpeechConfig{Name: "Ann", Thinking: true}, "A player. I greet.</think>\n\nHello.")
-	if got := fmt.Sprint(out); got != "[{thought A player. I greet.} {text Hello.} {sentence Hello.}]" || s.OnlyThought() {
+	want := "[{thought A player. I greet.} {text Hello.} {sentence Hello.}]"
+	if got := fmt.Sprint(out); got != want || s.OnlyThought() {
 		t.Error(got)
 	}
 	if out, s = hear(SpeechConfig{Name: "Ann"}, "<think>A player. And"); !s.OnlyThought() {

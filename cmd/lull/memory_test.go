@@ -192,7 +192,7 @@ func TestMemoryImportErrors(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	good := `{"owner":"a","text":"b"}` + "\n"
 	for line, says := range map[string]string{
-		`{"owner":"a","text":"b","audience":"guild"}`:  `line 2: audience is a text: want a list of texts, as ["guild"]`,
+		`{"owner":"a","text":"b","audience":"guild"}`:  `2: audience is a text: want a list of texts, as ["guild"]`,
 		`{"owner":"a","text":"b","audience":[7]}`:      `line 2: audience is the number: want a list of texts`,
 		`{"owner":3,"text":"b"}`:                       `line 2: owner is the number: want a text`,
 		`{"owner":"a","text":"b","sources":"x"}`:       `line 2: sources is a text: want a list of ids`,

@@ -236,7 +236,8 @@ func (a *app) memoryReindex(ctx context.Context, path, embedder string, force bo
 		return err
 	}
 	if !info.IsDir() {
-		return hinted{fmt.Errorf("%s is no folder: a save has no vectors to make anew", path), "give the store's folder"}
+		return hinted{fmt.Errorf("%s is no folder: a save has no vectors to make anew", path),
+			"give the store's folder"}
 	}
 	if s, err := rag.View(rag.DefaultConfig(""), path); err != nil { // opening would make a store of any folder
 		return adviseMemory(path, err)

@@ -59,7 +59,7 @@ func TestNPCExplainRefuses(t *testing.T) {
 		{exitUsage, "there is no persona", []string{"nobody", "--scripted", "--say", "x"}},
 		{exitFailed, "none shipped", []string{"nobody.yaml", "--scripted", "--say", "x"}},
 		{exitUsage, "nothing can be read", []string{"blacksmith", "--scripted", "--say", "\u200b"}},
-		{exitUsage, `--fact "a\nb": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--fact", "a\nb"}},
+		{exitUsage, `--fact "a\nb": want`, []string{"blacksmith", "--scripted", "--say", "x", "--fact", "a\nb"}},
 		{exitUsage, `--fact "": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--fact", ""}},
 		{exitUsage, `--lore "": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--lore", ""}},
 		{exitUsage, `--block "": want one line`, []string{"blacksmith", "--scripted", "--say", "x", "--block", ""}},
