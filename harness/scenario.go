@@ -195,7 +195,8 @@ func (p *Phase) check(c *checks, at string) {
 	c.text(at+".trace", l.Trace, false)
 	switch {
 	case l.Trace != "" && (l.CPUMs != 0 || l.Jitter != 0 || len(l.Memory) > 0 || l.Window):
-		c.add(at+".trace", "a capture and cpu_ms, jitter, memory_gb_per_s or window: the capture says what a frame does")
+		c.add(at+".trace",
+			"a capture and cpu_ms, jitter, memory_gb_per_s or window: the capture says what a frame does")
 	case l.Trace != "" && l.Scale != 0 && l.Fill != 0:
 		c.add(at+".fill", "both scale and fill: give one")
 	case l.Trace == "" && (l.Scale != 0 || l.Fill != 0):

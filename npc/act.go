@@ -67,8 +67,8 @@ func (w *World) chosen(t *turn, e *llm.Event, now int64) {
 	switch {
 	case err != nil:
 		t.decide("no action: %v", err)
-		if call, ok := readName(text); ok {
-			w.emit(Event{Kind: EventLapsed, Agent: a.id, Turn: t.id, Action: Action{Name: call},
+		if action.Name != "" && !blockedAction(a.blocked, action) {
+			w.emit(Event{Kind: EventLapsed, Agent: a.id, Turn: t.id, Action: action,
 				Reason: "not possible any more"})
 		}
 	case blockedAction(a.blocked, action):
@@ -98,15 +98,6 @@ func blockedAction(list *blockList, a Action) bool {
 func noteEntry(text string) Entry {
 	clean, _ := CleanLine(text)
 	return Entry{Kind: EntryNote, Text: clean}
-}
-
-func readName(text string) (string, bool) {
-	fields, err := readCall(text)
-	if err != nil {
-		return "", false
-	}
-	name, ok := fields["action"].(string)
-	return name, ok && isName(name)
 }
 
 // Accept tells that an action is done: the character knows it, and who is in

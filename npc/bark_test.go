@@ -15,8 +15,9 @@ import (
 // TestBarkWithinAHundredMilliseconds has the player speak at any moment of a
 // game that goes through all phases at several frame rates, beside a model that
 // is slow, and hardly runs at all where every frame counts. Whoever is spoken to
-// is heard within 100 ms, of the conversation's voices if one was speaking; the reply follows its bark; in a conversation nobody
-// speaks into another's words; no line comes again within the quiet time.
+// is heard within 100 ms, or a voice of the conversation that was speaking; the
+// reply follows its bark; in a conversation nobody speaks into another's words; no
+// line comes again within the quiet time.
 func TestBarkWithinAHundredMilliseconds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStage(t, scripted.Config{Context: 16_384, MaxSequences: 4, Script: func(scripted.Conversation) string {

@@ -18,7 +18,7 @@ const (
 	EntryNote                   // nobody said it: a memory, a fact, what happened
 )
 
-func (k EntryKind) String() string { return [...]string{"heard", "own", "note"}[k] }
+func (k EntryKind) String() string { return named("EntryKind", uint8(k), "heard", "own", "note") }
 
 // Entry is one thing that a character heard, said or was told, in order.
 type Entry struct {

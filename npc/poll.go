@@ -269,6 +269,10 @@ func (w *World) spoken(t *turn, e *llm.Event, now int64) {
 	if reason == "" {
 		reason = string(e.Reason)
 	}
+	if out := reason == string(llm.DoneLength) || reason == string(llm.DoneContext); out && t.speech.OnlyThought() {
+		reason = string(SpeechThought)
+	}
+	w.thinks = w.thinks || t.speech.thinks // from now on it gets the tokens for that
 	text, whole := w.textOf(t)
 	tail := ""
 	if reason == string(llm.DoneLength) || reason == string(llm.DoneContext) || reason == string(SpeechRepeats) {

@@ -13,6 +13,11 @@ import (
 // takes the first of them that fit.
 const recallLimit = 8
 
+// maxThoughts is how many tokens a model that thinks may think before it speaks,
+// on top of the persona's own: at 30 tokens a second, 17 s. What it says is still
+// bounded: enough is asked at the latest every 2*maxSentence characters.
+const maxThoughts = 512
+
 // job is a prompt to be prepared. Prepare sees nothing of the world but this.
 type job struct {
 	turn  *turn // the game thread's
@@ -201,8 +206,12 @@ func (w *World) submit(t *turn, now int64) {
 	sampling := a.persona.Sampling
 	a.said++
 	sampling.Seed += w.cfg.Seed + a.said
+	reply := t.job.in.Budget.Reply
+	if t.speaks() && (w.thinks || p.OpensThought()) {
+		reply += maxThoughts
+	}
 	r := llm.Request{Owner: string(a.id), Prompt: p.Tokens, Keep: p.Keep, Cuts: p.Cuts, Head: p.Keep,
-		MaxTokens: t.job.in.Budget.Reply, Stop: a.persona.StopStrings(), Sampling: sampling,
+		MaxTokens: reply, Stop: a.persona.StopStrings(), Sampling: sampling,
 		Deadline: t.dueAt() + int64(engineGrace)}
 	if t.player {
 		r.Deadline = t.dueAt()
@@ -234,7 +243,8 @@ func (w *World) startSpeech(t *turn) {
 	if t.kind == turnChoose || t.kind == turnSummary {
 		return
 	}
-	cfg := SpeechConfig{Name: a.persona.Name, Others: []string{w.cfg.Player}, Emotions: a.persona.Emotions}
+	cfg := SpeechConfig{Name: a.persona.Name, Others: []string{w.cfg.Player}, Emotions: a.persona.Emotions,
+		Thinking: t.record.Plan.Prompt.OpensThought()}
 	for _, m := range a.scene.members {
 		if m != a {
 			cfg.Others = append(cfg.Others, m.persona.Name)

@@ -39,7 +39,8 @@ type saveTurn struct {
 
 // Save returns the finished exchanges as JSON. A reply under way is not in it.
 func (c *Chat) Save() ([]byte, error) {
-	s := save{Lull: SaveVersion, Persona: c.persona.Name, Said: c.said, First: c.first, Turns: list[saveTurn, turnRule]{}}
+	s := save{Lull: SaveVersion, Persona: c.persona.Name, Said: c.said, First: c.first,
+		Turns: list[saveTurn, turnRule]{}}
 	for _, t := range c.history {
 		s.Turns = append(s.Turns, saveTurn(t))
 	}

@@ -125,6 +125,7 @@ type WorldConfig struct {
 // Call from the game thread, except Prepare and Judge. No method waits, but Close
 // for the prompt that is being made, and SetModel likewise.
 type World struct {
+	thinks    bool // the model was seen to think
 	cfg       WorldConfig
 	info      llm.Info
 	anyActive bool       // cfg.Active is the default

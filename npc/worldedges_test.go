@@ -129,7 +129,8 @@ func TestDistanceIsANumber(t *testing.T) {
 // what Add and Tell let in can be loaded again.
 func TestSaveBounds(t *testing.T) {
 	s := talkers(t, WorldConfig{})
-	bomb := `{"lull_world":1,"agents":[{"id":"ann","persona":"Ann","entries":[` + strings.Repeat("{},", 2_000_000) + `{}]}]}`
+	bomb := `{"lull_world":1,"agents":[{"id":"ann","persona":"Ann","entries":[` +
+		strings.Repeat("{},", 2_000_000) + `{}]}]}`
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err := s.world.Load([]byte(bomb))

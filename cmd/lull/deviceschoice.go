@@ -10,7 +10,8 @@ import (
 
 // addDevices gives a command that opens a model the flag for where it runs.
 func addDevices(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "devices", "", "where the model runs: auto, a device, prefill=`ID`,decode=ID, or offload=ID;\n"+
+	c.Flags().StringVar(to, "devices", "",
+		"where the model runs: auto, a device, prefill=`ID`,decode=ID, or offload=ID;\n"+
 		"without it auto where this machine was calibrated, else the CPU")
 }
 

@@ -38,7 +38,7 @@ type Chip struct {
 		Peak       Value `yaml:"peak_gb_per_s"`    // of the interface
 		Efficiency Value `yaml:"efficiency"`       // share of it that traffic can reach
 		Queue      Value `yaml:"queue"`            // how fast the latency of low-priority traffic grows with load
-		Coupling   Value `yaml:"coupling"`         // what a byte of others costs reads of high priority where the memory is full, in bytes
+		Coupling   Value `yaml:"coupling"`         // bytes that one of others costs reads of high priority, memory full
 		ComputeIs  Value `yaml:"coupling_compute"` // the share of that which computation feels
 		Governor   Value `yaml:"governor_ms"`      // how often the clock of the memory is chosen
 		LowClock   Value `yaml:"low_clock"`        // share of the peak at the lowest clock

@@ -374,5 +374,6 @@ func (m *Model) Close() error {
 	if m.handle != 0 {
 		llama.ModelFree(m.handle)
 	}
+	trim()
 	return nil // gate and hook live on until nobody can reach them: Publish and Stop may still come
 }
