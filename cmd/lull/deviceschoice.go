@@ -12,7 +12,7 @@ import (
 func addDevices(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "devices", "",
 		"where the model runs: auto, a device, prefill=`ID`,decode=ID, or offload=ID;\n"+
-		"without it auto where this machine was calibrated, else the CPU")
+			"without it auto where this machine was calibrated, else the CPU")
 }
 
 // whichDevices is what Config.Devices gets: what the flag says, else auto where
