@@ -135,7 +135,7 @@ type Config struct {
 	MaxThreads      int         // threads of the LLM's pool, 1 … 256
 	Layers          int         // of the model, 0 … 4096; 0: unknown, the gate is asked after each
 	MaxPrefillChunk int         // tokens the model takes in one batch, 1 … 65536
-	MinPrefillChunk int         // below it a batch hardly takes less time, 1 … MaxPrefillChunk; 0: 8
+	MinPrefillChunk int         // below it a batch hardly takes less time, 0 … MaxPrefillChunk; at least 8
 	Draft           DraftMode   // the sources that the engine has
 	MaxVerifyWidth  int         // tokens in one verify batch, 1 … 256
 	Devices         DeviceTable // where it can run

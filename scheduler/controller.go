@@ -96,10 +96,7 @@ func New(cfg Config, now Instant) (*Controller, error) {
 		cfg.StartOpenness = min(cfg.StartOpenness, windowShare)
 	}
 	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), band: newBandwidthLoop(&cfg), lastWorkEnd: math.MinInt64}
-	c.act.chunkMin = cfg.MinPrefillChunk
-	if c.act.chunkMin == 0 {
-		c.act.chunkMin = chunkMin
-	}
+	c.act.chunkMin = max(chunkMin, cfg.MinPrefillChunk)
 	c.bucket = newBucket(cfg.FloorTokensPerSecond, cfg.FloorSpan)
 	c.act.threads = held{value: cfg.MaxThreads, changed: now}
 	c.bound.changed = now

@@ -309,7 +309,8 @@ typedef struct lull_world_def {
     const char *model;         /* a GGUF file, or a name of lull's catalogue; null: the default one in the cache */
     const char *library;       /* the folder of llama.cpp's libraries; null: the one in the cache */
     const char *cache;         /* where lull keeps files; null: LULL_CACHE, or the user's cache folder */
-    const char *device;        /* ggml's name of a device; null: the CPU */
+    const char *device;        /* where the model runs: a device of ggml's; "prefill=A,decode=B"; "offload=A"; "auto":
+                                  as lull calibrate found best here; null: the CPU */
     int32_t model_bytes;       /* of model; default LULL_TERMINATED */
     int32_t library_bytes;     /* of library; default LULL_TERMINATED */
     int32_t cache_bytes;       /* of cache; default LULL_TERMINATED */
@@ -673,7 +674,8 @@ LULL_API int32_t lull_decision_reason_name(int32_t reason, char *buffer, int32_t
 LULL_API int32_t lull_world_set_phase(lull_world_id world, int32_t phase);
 
 /**
- * Facts of the device, about once a second.
+ * Facts of the device that the game knows better, about once a second. What is unknown here is read from the machine
+ * where that is possible.
  * \threadsafety One thread at a time for each world.
  */
 LULL_API int32_t lull_world_set_host_signals(lull_world_id world, const lull_host_signals *signals);

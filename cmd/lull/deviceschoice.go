@@ -15,19 +15,16 @@ func addDevices(c *cobra.Command, to *string) {
 			"without it auto where this machine was calibrated, else the CPU")
 }
 
-// whichDevices is what Config.Devices gets: what the flag says, else auto where
-// anything was measured, so that nobody is told of a profile he never asked for.
+// whichDevices is what Config.Devices gets: what the flag says, or without it what
+// was measured.
 func (a *app) whichDevices(flag string) (string, error) {
 	if err := local.CheckDevices(flag); err != nil {
 		return "", &usageError{err, "`lull devices` lists them"}
 	}
-	if flag != "" {
-		return flag, nil
+	if flag == "" {
+		return local.MeasuredDevices(a.assetOptions()), nil
 	}
-	if c, err := local.ChooseDevices(a.assetOptions(), chatTokens, 0); err != nil || c.Missing {
-		return "", nil // what is missing is fetched, and was never measured
-	}
-	return "auto", nil
+	return flag, nil
 }
 
 // chatTokens is the cache that lull devices decides for: four conversations of

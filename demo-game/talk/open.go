@@ -50,6 +50,9 @@ func Real(g *data.Game, o assets.Options, dir string, note func(string)) Opener 
 		}
 		cfg := local.Config{Spec: *p.Spec, Assets: o, Observe: observe, Progress: tell, Note: note,
 			MaxSequences: len(g.People) + 1}
+		if p.Spec.Steer == local.SteerController {
+			cfg.Devices = local.MeasuredDevices(o)
+		}
 		if dir != "" { // what was computed of the sheets is kept over a restart
 			heads, err := npc.NewHeadFolder(filepath.Join(filepath.Dir(dir), "heads"), 0)
 			if err != nil {

@@ -385,3 +385,28 @@ func FuzzProfile(f *testing.F) {
 		}
 	})
 }
+
+// An NPU takes about as long for 64 tokens as for one, a CPU longer for each.
+func TestLeastChunk(t *testing.T) {
+	var p DeviceProfile
+	for _, r := range []struct {
+		device  string
+		ms      float64 // of one token
+		batches map[int]float64
+	}{
+		{"NPU", 70, map[int]float64{16: 80, 64: 120, 256: 400}},
+		{"CPU", 12, map[int]float64{4: 20, 16: 60, 64: 200}},
+		{"GPU", 10, map[int]float64{64: 90}},
+	} {
+		p.Stages = append(p.Stages, StageRow{Device: r.device, Stage: Decode, Width: 1, PerSecond: 1e3 / r.ms})
+		for width, ms := range r.batches {
+			p.Stages = append(p.Stages, StageRow{Device: r.device, Stage: Prefill, Width: width,
+				PerSecond: float64(width) * 1e3 / ms})
+		}
+	}
+	for device, want := range map[string]int{"NPU": 64, "CPU": 4, "GPU": 0, "none": 0} {
+		if got := p.LeastChunk(device); got != want {
+			t.Errorf("%s: %d, want %d", device, got, want)
+		}
+	}
+}

@@ -258,6 +258,24 @@ func DecodeProfile(data []byte) (*DeviceProfile, error) {
 	return p, nil
 }
 
+// LeastChunk is the widest prefill batch of a device that takes less than twice as
+// long as one token: narrower ones would hardly be over sooner, and read the weights
+// for fewer tokens. 0: none was measured that does.
+func (p *DeviceProfile) LeastChunk(device string) int {
+	token, least := 0.0, 0 // s
+	for _, r := range p.Stages {
+		if r.Device == device && r.Stage == Decode && r.Width == 1 {
+			token = max(token, 1/r.PerSecond)
+		}
+	}
+	for _, r := range p.Stages {
+		if r.Device == device && r.Stage == Prefill && float64(r.Width)/r.PerSecond < 2*token {
+			least = max(least, r.Width)
+		}
+	}
+	return least
+}
+
 // Placement makes what the scheduler chooses by: of each device, stage and length
 // of context the fastest setting. What stands in need beyond the profile is
 // filled in by the caller: Tokens, Budget, Reply.

@@ -139,6 +139,9 @@ func (cfg *Config) placeByProfile() {
 		return
 	}
 	place := choice.placement
+	if s := &cfg.Spec.Scheduler; s.MinPrefillChunk == 0 {
+		s.MinPrefillChunk = choice.least
+	}
 	if cfg.Spec.Steer != SteerController {
 		// Nobody tells of frames, so the shortest reply is right once and for all.
 		free := choice.Rows[0].Placement
@@ -192,6 +195,7 @@ type DeviceChoice struct {
 	Refused []scheduler.Refusal  // what isn't offered, and why
 
 	placement *PlacementConfig
+	least     int // tokens of a prompt in one batch, where the prompts are read
 }
 
 // ChoiceRow is what is chosen in one situation, once it has lasted.
@@ -222,6 +226,16 @@ func ChooseDevices(o assets.Options, tokens int, floor float64) (*DeviceChoice, 
 		c.decide(p, PlacementFor(p, "", tokens), floor)
 	}
 	return c, nil
+}
+
+// MeasuredDevices is what Config.Devices gets from a program that asks nobody: auto
+// where this machine was calibrated with the model of o, so that nobody is told of a
+// profile he never asked for; else "".
+func MeasuredDevices(o assets.Options) string {
+	if c, err := ChooseDevices(o, (&Config{}).cacheTokens(), 0); err != nil || c.Missing {
+		return "" // what is missing is fetched, and was never measured
+	}
+	return devicesAuto
 }
 
 // situations are what the choice is shown in, and held for.
@@ -281,6 +295,9 @@ func (c *DeviceChoice) decide(p *calibrate.DeviceProfile, place *PlacementConfig
 		}
 	}
 	place.Devices = slices.DeleteFunc(place.Devices, func(id string) bool { return !used[scheduler.DeviceID(id)] })
+	if len(c.Rows) > 0 {
+		c.least = p.LeastChunk(string(c.Rows[0].Placement.Prefill))
+	}
 	if c.placement = place; c.Why == "" && len(place.Devices) == 0 {
 		c.tryHelpers(p, first, floor)
 	}

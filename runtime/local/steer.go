@@ -42,6 +42,7 @@ func (r *Runtime) makeSteering() error {
 		c := r.spec.Scheduler
 		c.LowPriorityBase = r.spec.LowPriority
 		c.MaxThreads, c.Layers, c.MaxPrefillChunk = threads, info.Layers, info.MaxBatch
+		c.MinPrefillChunk = min(c.MinPrefillChunk, info.MaxBatch)
 		c.Draft, c.MaxVerifyWidth = r.guess.sources(), r.guess.width()
 		c.Devices.Default, c.Devices.Profile = scheduler.DeviceID(info.Device), r.placed.choices()
 		control, err := scheduler.New(c, scheduler.Instant(r.Clock.Now()))

@@ -62,7 +62,12 @@ func (d *Def) complete() error {
 	if d.TokenTime < 0 || d.TokenTime > time.Minute {
 		return Errorf(InvalidArgument, "scripted_token_ns is %d: want 0 ... %d", d.TokenTime, time.Minute)
 	}
+	if err := local.CheckDevices(d.Device); err != nil {
+		return Errorf(InvalidArgument, "device: %v", err)
+	}
 	switch {
+	case d.Scripted && d.Device != "":
+		return Errorf(InvalidArgument, "device is %q: a scripted model runs on none", d.Device)
 	case d.MemoryMode < MemoryNone || d.MemoryMode > MemoryFolder:
 		return Errorf(InvalidArgument, "memory_mode is %d: want one of enum lull_memory_mode", d.MemoryMode)
 	case (d.MemoryMode == MemoryFolder) != (d.MemoryFolder != ""):
@@ -94,10 +99,11 @@ func (d Def) config(w *World) local.Config {
 	spec.LowPriority, spec.Threads = d.LowPriority, d.Threads
 	spec.Scheduler = spec.Scheduler.WithPreset(d.Preset)
 	cfg := local.Config{
-		Spec:   spec,
-		Assets: d.assets(),
-		Device: d.Device, Context: d.Context, MaxSequences: d.Sequences, MaxBatch: d.Batch,
+		Spec:    spec,
+		Assets:  d.assets(),
+		Devices: d.Device, Context: d.Context, MaxSequences: d.Sequences, MaxBatch: d.Batch,
 		MaxQueue: d.Requests, Clock: Clock, Progress: w.progressed, Observe: w.observe,
+		Note: w.log.note,
 	}
 	if d.Scripted {
 		cfg.OpenModel = d.openScripted

@@ -24,15 +24,27 @@ const (
 // when it loads and one for each failure.
 const maxLines = 256
 
+// maxNotes is for the notes of one load.
+const maxNotes = 16
+
 type logLine struct {
 	level LogLevel
 	text  string
 }
 
-// lineRing is the log of a world. The threads of the model never write to it.
+// lineRing is the log of a world.
 type lineRing struct {
 	mu    sync.Mutex
 	lines []logLine
+	notes chan string // of the model's threads, which take no lock that a game waits for
+}
+
+// note is add for the threads of the model. A note that finds no place is lost.
+func (r *lineRing) note(text string) {
+	select {
+	case r.notes <- text:
+	default:
+	}
 }
 
 func (r *lineRing) add(level LogLevel, text string) {
@@ -47,6 +59,9 @@ func (r *lineRing) add(level LogLevel, text string) {
 // take shows the oldest line and drops it unless keep says true. It reports
 // whether there was one.
 func (r *lineRing) take(keep func(LogLevel, string) bool) bool {
+	for range len(r.notes) {
+		r.add(LogWarning, <-r.notes)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.lines) == 0 {

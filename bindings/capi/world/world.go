@@ -80,8 +80,8 @@ func open(def Def, index1 uint16) *World {
 	w := &World{
 		generation: generation(), index1: index1, def: def, state: Loading,
 		byName: map[npc.AgentID]*NPC{}, actions: map[npc.TurnID]npc.Action{}, heap: heapSamples(),
-		warm: make(chan npc.AgentSpec, maxWarm), asks: make(chan *ask, 1),
-		cancel: cancel, quit: make(chan struct{}), loading: make(chan struct{}),
+		log: lineRing{notes: make(chan string, maxNotes)}, warm: make(chan npc.AgentSpec, maxWarm),
+		asks: make(chan *ask, 1), cancel: cancel, quit: make(chan struct{}), loading: make(chan struct{}),
 		heating: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go w.load(ctx)

@@ -318,7 +318,10 @@ namespace Lull.Native
         public byte* library;
         /// <summary>where lull keeps files; null: LULL_CACHE, or the user's cache folder</summary>
         public byte* cache;
-        /// <summary>ggml's name of a device; null: the CPU</summary>
+        /// <summary>
+        /// where the model runs: a device of ggml's; "prefill=A,decode=B"; "offload=A"; "auto":
+        /// as lull calibrate found best here; null: the CPU
+        /// </summary>
         public byte* device;
         /// <summary>of model; default LULL_TERMINATED</summary>
         public int model_bytes;
@@ -883,7 +886,8 @@ namespace Lull.Native
         public static extern int lull_world_set_phase(lull_world_id world, int phase);
 
         /// <summary>
-        /// Facts of the device, about once a second.
+        /// Facts of the device that the game knows better, about once a second. What is unknown here is read from the machine
+        /// where that is possible.
         /// \threadsafety One thread at a time for each world.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
