@@ -79,7 +79,8 @@ bench: assets
 	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames ./rag
 
 soak: test-assets hosts
-	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./rag ./bindings/ctest ./demo-game/headless
+	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./rag ./bindings/ctest \
+	  ./harness/soc ./demo-game/headless
 
 generate:
 	$(GO) generate ./...
