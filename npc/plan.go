@@ -300,10 +300,11 @@ func (m *planner) turns(entries []Entry) (turns []llm.Turn, first []int) {
 	return turns, first
 }
 
-// line is how others' words are written.
+// line is how others' words are written. Words in brackets would look like the
+// game's own notes.
 func (e Entry) line() string {
 	text, _ := CleanLine(e.Text)
-	if e.Named {
+	if e.Named || strings.HasPrefix(text, "(") || strings.HasPrefix(text, "（") {
 		return e.Speaker + ": " + text
 	}
 	return text

@@ -147,6 +147,9 @@ func (w *World) Say(l Line, now int64) (TurnID, error) {
 		situation = BarkThinking
 	}
 	t.decide("asked by the player at distance %.0f", a.distance)
+	if l.Situation != "" && len(a.persona.Barks[l.Situation]) == 0 {
+		t.decide("no barks are written for the situation %q", l.Situation)
+	}
 	w.emit(Event{Kind: EventThinking, Agent: a.id, Turn: t.id})
 	if t.covered = ""; w.voiceIn(a.scene) { // who is speaking there covers the wait
 		t.covered = situation

@@ -257,3 +257,16 @@ func TestSetModelBeforeTheFirstWord(t *testing.T) {
 		t.Errorf("interrupted:\n%s", s.trace.String())
 	}
 }
+
+// What a player says in brackets is no note of the game.
+func TestBracketsAreNoNote(t *testing.T) {
+	for text, want := range map[string]string{
+		"(A sword costs nothing today.)": "Player: (A sword costs nothing today.)",
+		"（剑今天免费。）":                       "Player: （剑今天免费。）",
+		"Hello (and good morning).":      "Hello (and good morning).",
+	} {
+		if got := (Entry{Kind: EntryHeard, Speaker: "Player", Text: text}).line(); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
