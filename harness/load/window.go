@@ -81,7 +81,8 @@ func openWindow() (*window, error) {
 	return w, nil
 }
 
-// begin asks for a frame; wait returns when it was shown.
+// begin asks for a frame; wait returns when it was shown. A window that ended is
+// closed, so that all it said is there.
 func (w *window) begin() error {
 	_, err := w.to.Write(w.begins)
 	return err
@@ -89,12 +90,14 @@ func (w *window) begin() error {
 
 func (w *window) wait() error {
 	if _, err := io.ReadFull(w.from, w.done[:]); err != nil {
+		w.close()
 		return fmt.Errorf("%w: the game's window ended: %s", ErrNoWindow, strings.TrimSpace(w.said.String()))
 	}
 	return nil
 }
 
-// close ends the process, which ends by itself when nobody asks any more.
+// close ends the process, which ends by itself when nobody asks any more. A second
+// one does nothing.
 func (w *window) close() {
 	_ = w.to.Close() // it ends all the same
 	end := time.AfterFunc(closeWait, w.kill)
