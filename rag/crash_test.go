@@ -135,7 +135,7 @@ func (a *acknowledged) hear(t *testing.T, out io.Reader, most int) {
 }
 
 func TestKilledGameLosesNothingAcknowledged(t *testing.T) {
-	runs := 60
+	runs := 30
 	if os.Getenv("LULL_SOAK") != "" {
 		runs = 1200
 	}

@@ -575,10 +575,10 @@ func sameButIDs(a, b string) bool {
 
 // Between any remember, index, recall and save, what was remembered is found.
 func TestReadYourWrite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("ten thousand interleavings take some seconds: run without -short")
+	cases := 3000
+	if os.Getenv("LULL_SOAK") != "" {
+		cases = 10000
 	}
-	const cases = 10000
 	for seed := range cases {
 		interleave(t, rand64(seed))
 	}
