@@ -269,13 +269,14 @@ func (w *World) spoken(t *turn, e *llm.Event, now int64) {
 	if reason == "" {
 		reason = string(e.Reason)
 	}
-	if out := reason == string(llm.DoneLength) || reason == string(llm.DoneContext); out && t.speech.OnlyThought() {
+	ranOut := reason == string(llm.DoneLength) || reason == string(llm.DoneContext)
+	if ranOut && t.speech.OnlyThought() {
 		reason = string(SpeechThought)
 	}
 	w.thinks = w.thinks || t.speech.thinks // from now on it gets the tokens for that
 	text, whole := w.textOf(t)
 	tail := ""
-	if reason == string(llm.DoneLength) || reason == string(llm.DoneContext) || reason == string(SpeechRepeats) {
+	if ranOut || reason == string(SpeechRepeats) {
 		if whole != "" {
 			text = whole
 		} else if text != "" {

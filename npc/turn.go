@@ -110,10 +110,10 @@ type Line struct {
 // Say has the player say something to a character, which all in its
 // conversation hear and it answers. A bark is there at the next Poll, or
 // EventThinking alone where all fitting ones were said lately. Where another of the
-// conversation is speaking the bark comes when that voice is over, unless the
-// answer does. Who is speaking is interrupted; lines that were not answered
-// yet are answered together. Errors wrap ErrAgent, ErrLine or ErrFull; then
-// nothing was said.
+// conversation is speaking, the bark comes when that voice is over, unless the
+// answer does. What it is just saying is interrupted; lines that were not answered
+// yet are answered together. Errors wrap ErrAgent, ErrLine, ErrFull or, after Close,
+// ErrWorld; then nothing was said.
 func (w *World) Say(l Line, now int64) (TurnID, error) {
 	a, err := w.mayAsk(l.To, MaxWaiting)
 	if err != nil {
@@ -151,9 +151,11 @@ func (w *World) Say(l Line, now int64) (TurnID, error) {
 		t.decide("no barks are written for the situation %q", l.Situation)
 	}
 	w.emit(Event{Kind: EventThinking, Agent: a.id, Turn: t.id})
-	if t.covered = ""; w.voiceIn(a.scene) { // who is speaking there covers the wait
+	t.covered = ""
+	switch {
+	case w.voiceIn(a.scene): // who is speaking there covers the wait
 		t.covered = situation
-	} else if w.bark(a, situation, t.id, now) {
+	case w.bark(a, situation, t.id, now):
 		w.cover(a.scene)
 	}
 	return t.id, nil
@@ -257,8 +259,8 @@ func (w *World) bark(a *agent, situation string, t TurnID, now int64) bool {
 }
 
 // Interrupt stops what a character says, is about to say or chooses to do, and
-// reports whether there was something to say: then EventInterrupted follows. What was said stays in the
-// history, and Resume goes on with it.
+// reports whether there was something to say: then EventInterrupted follows. What
+// was said stays in the history, and Resume goes on with it.
 func (w *World) Interrupt(id AgentID) bool {
 	a := w.agents[id]
 	if a == nil {

@@ -78,7 +78,6 @@ type actuators struct {
 	low      bool // openness is at the low end …
 	lowSince Instant
 
-	chunkMin    int     // of the device
 	prefillCost float64 // ns per token and layer; falls at once, rises slowly; 0: unknown
 	decodeCost  float64 // ns per layer, likewise
 	stage       Stage   // of the last work
@@ -94,14 +93,15 @@ func (a *actuators) rebase(now Instant) {
 
 // observe learns what layers cost. The least is nearer to the truth than the
 // mean: a preempted thread measures the game, not the model.
-func (a *actuators) observe(w *Work, layers int) {
+func (a *actuators) observe(cfg *Config, w *Work) {
+	layers := cfg.Layers
 	run := w.End.Sub(w.Start) - max(w.Waited, 0)
 	if layers == 0 || w.Stopped || run <= 0 || w.Tokens <= 0 || w.End.Sub(w.Start) > absurdSpan {
 		return
 	}
 	switch w.Stage {
 	case StagePrefill:
-		if w.Tokens >= a.chunkMin/2 {
+		if w.Tokens >= cfg.leastChunk()/2 {
 			track(&a.prefillCost, float64(run)/(float64(w.Tokens)*float64(layers)))
 		}
 	case StageDecode, StageVerify: // a draft's layers are another model's: groups sized by them miss every window
@@ -183,7 +183,7 @@ func (a *actuators) sizes(cfg *Config, d *Decision, now Instant, idle time.Durat
 	}
 	chunk := chunkUnknown
 	if a.prefillCost > 0 {
-		chunk = a.chunkMin
+		chunk = cfg.leastChunk()
 		room := quantum
 		if d.Gate == GateWindow {
 			room = max(room, chunkIdle*float64(idle))

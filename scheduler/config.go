@@ -155,6 +155,9 @@ type Config struct {
 	Dwell       time.Duration // no actuator takes more again sooner than this after a change, 0 … 10 s
 }
 
+// leastChunk is how many tokens of a prompt go into one batch at least.
+func (c *Config) leastChunk() int { return max(chunkMin, c.MinPrefillChunk) }
+
 // DefaultConfig is the balanced preset for a model whose size is unknown, on a
 // pool of one thread without a low-priority base.
 func DefaultConfig() Config {

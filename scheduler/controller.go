@@ -96,7 +96,6 @@ func New(cfg Config, now Instant) (*Controller, error) {
 		cfg.StartOpenness = min(cfg.StartOpenness, windowShare)
 	}
 	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), band: newBandwidthLoop(&cfg), lastWorkEnd: math.MinInt64}
-	c.act.chunkMin = max(chunkMin, cfg.MinPrefillChunk)
 	c.bucket = newBucket(cfg.FloorTokensPerSecond, cfg.FloorSpan)
 	c.act.threads = held{value: cfg.MaxThreads, changed: now}
 	c.bound.changed = now
@@ -131,7 +130,7 @@ func (c *Controller) Report(w Work) {
 		progress += float64(prefillProgress * float64(min(max(w.Tokens, 0), 1<<20)))
 	}
 	c.bucket.credit(progress)
-	c.act.observe(&w, c.cfg.Layers)
+	c.act.observe(&c.cfg, &w)
 }
 
 // Late takes a frame that Step has seen, completed by facts that came later,

@@ -118,44 +118,37 @@ func talk(t *testing.T, c client, args ...string) string {
 	return said
 }
 
+// golden compares what a client printed with a file in testdata. With -update,
+// the one that writes it does.
+func golden(t *testing.T, name, got string, writes bool) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update && writes {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("it printed\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestClients holds all of them to the same conversation.
 func TestClients(t *testing.T) {
-	golden := filepath.Join("testdata", "talk.txt")
 	for i, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
-			got := talk(t, c, "scripted")
-			if *update && i == 0 {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("it said\n%s\nwant\n%s", got, want)
-			}
+			golden(t, "talk.txt", talk(t, c, "scripted"), i == 0)
 		})
 	}
 }
 
 // TestJudge: a host that is polled decides what is heard.
 func TestJudge(t *testing.T) {
-	got := command(t, time.Minute, nil, compileC(t, "judge"))
-	golden := filepath.Join("testdata", "judge.txt")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("what happened:\n%s\nwant\n%s", got, want)
-	}
+	golden(t, "judge.txt", command(t, time.Minute, nil, compileC(t, "judge")), true)
 }
 
 // TestClientsReal has each say one sentence with the real model; which one

@@ -27,10 +27,6 @@ func (a *app) whichDevices(flag string) (string, error) {
 	return flag, nil
 }
 
-// chatTokens is the cache that lull devices decides for: four conversations of
-// 2048 tokens, as a runtime has them by default.
-const chatTokens = 4 * 2048
-
 type choiceJSON struct {
 	Why     string        `json:"cpu_alone_because,omitempty"`
 	Profile string        `json:"profile,omitempty"`
@@ -57,7 +53,7 @@ type refusedJSON struct {
 // deviceChoice never fails: what hinders a choice is why it is the CPU alone.
 func (a *app) deviceChoice() choiceJSON {
 	out := choiceJSON{Stale: []string{}, Holds: []string{}, Rows: []choiceRow{}, Refused: []refusedJSON{}}
-	c, err := local.ChooseDevices(a.assetOptions(), chatTokens, 0)
+	c, err := local.ChooseDevices(a.assetOptions(), 0, 0)
 	if err != nil {
 		out.Why = err.Error()
 		return out

@@ -81,8 +81,7 @@ func openWindow() (*window, error) {
 	return w, nil
 }
 
-// begin asks for a frame; wait returns when it was shown. A window that ended is
-// closed, so that all it said is there.
+// begin asks for a frame; wait returns when it was shown.
 func (w *window) begin() error {
 	_, err := w.to.Write(w.begins)
 	return err
@@ -90,7 +89,7 @@ func (w *window) begin() error {
 
 func (w *window) wait() error {
 	if _, err := io.ReadFull(w.from, w.done[:]); err != nil {
-		w.close()
+		w.close() // then all that it said is there
 		return fmt.Errorf("%w: the game's window ended: %s", ErrNoWindow, strings.TrimSpace(w.said.String()))
 	}
 	return nil

@@ -91,7 +91,7 @@ type Model struct {
 
 	handle llama.Model
 	vocab  llama.Vocab
-	words  words // guards vocab
+	users  sync.RWMutex // of vocab: Close waits for them
 	ctx    llama.Context
 	memory llama.Memory
 	batch  llama.Batch
@@ -360,7 +360,8 @@ func (m *Model) Close() error {
 	if m.closed.Swap(true) {
 		return nil
 	}
-	m.words.close()
+	m.users.Lock() // who comes meanwhile sees that it is closed
+	defer m.users.Unlock()
 	if m.ctx != 0 {
 		llama.DetachThreadpool(m.ctx)
 		llama.Free(m.ctx)

@@ -3,7 +3,6 @@ package llamacpp
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
 
@@ -14,30 +13,16 @@ import (
 // no prompt for a local model is anywhere near.
 const maxText = 16 << 20
 
-// words says whether the vocabulary may be used. Prompts are made on goroutines
-// that know nothing of who closes the model. Safe for concurrent use.
-type words struct {
-	users  sync.RWMutex
-	closed bool
-}
-
-// use reports whether the vocabulary is there, and keeps it so until done.
-func (w *words) use() bool {
-	w.users.RLock()
-	if w.closed {
-		w.users.RUnlock()
+// borrow reports whether the vocabulary is there, and keeps it so until m.users is
+// unlocked for reading. Prompts are made on goroutines that know nothing of who
+// closes the model.
+func (m *Model) borrow() bool {
+	m.users.RLock()
+	if m.closed.Load() {
+		m.users.RUnlock()
 		return false
 	}
 	return true
-}
-
-func (w *words) done() { w.users.RUnlock() }
-
-// close waits for those who use the vocabulary.
-func (w *words) close() {
-	w.users.Lock()
-	defer w.users.Unlock()
-	w.closed = true
 }
 
 // Tokenize implements llm.Tokenizer.
@@ -48,10 +33,10 @@ func (m *Model) Tokenize(dst []llm.Token, text string, markup bool) ([]llm.Token
 	if text == "" {
 		return dst, nil
 	}
-	if !m.words.use() {
+	if !m.borrow() {
 		return dst, fmt.Errorf("llamacpp: tokenize: %w", llm.ErrClosed)
 	}
-	defer m.words.done()
+	defer m.users.RUnlock()
 	// A NUL would end the string in C, and the rest would become no text at all.
 	text = strings.ReplaceAll(llm.ValidText(text), "\x00", "\uFFFD")
 	for _, t := range llama.Tokenize(m.vocab, text, false, markup) {
@@ -62,10 +47,10 @@ func (m *Model) Tokenize(dst []llm.Token, text string, markup bool) ([]llm.Token
 
 // AppendPiece implements llm.Tokenizer.
 func (m *Model) AppendPiece(dst []byte, t llm.Token) []byte {
-	if t < 0 || int(t) >= m.info.Vocab || !m.words.use() {
+	if t < 0 || int(t) >= m.info.Vocab || !m.borrow() {
 		return dst
 	}
-	defer m.words.done()
+	defer m.users.RUnlock()
 	var buf [256]byte
 	n := m.pieceInto(buf[:], int32(t))
 	if n < 0 { // longer than the buffer: -n bytes are wanted
@@ -78,10 +63,10 @@ func (m *Model) AppendPiece(dst []byte, t llm.Token) []byte {
 
 // BOS implements llm.Tokenizer.
 func (m *Model) BOS() (llm.Token, bool) {
-	if !m.words.use() {
+	if !m.borrow() {
 		return 0, false
 	}
-	defer m.words.done()
+	defer m.users.RUnlock()
 	if !llama.VocabGetAddBOS(m.vocab) {
 		return 0, false
 	}
@@ -91,10 +76,10 @@ func (m *Model) BOS() (llm.Token, bool) {
 
 // IsEnd implements llm.Tokenizer.
 func (m *Model) IsEnd(t llm.Token) bool {
-	if t < 0 || int(t) >= m.info.Vocab || !m.words.use() {
+	if t < 0 || int(t) >= m.info.Vocab || !m.borrow() {
 		return false
 	}
-	defer m.words.done()
+	defer m.users.RUnlock()
 	return m.ends(int32(t))
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -173,15 +174,11 @@ func (cfg *Config) twoFit(model string) error {
 
 // cacheTokens is how many tokens the caches hold, as the engine's defaults have it.
 func (cfg *Config) cacheTokens() int {
-	each, many := cfg.Context, cfg.MaxSequences
-	if each == 0 {
-		each = 2048
-	}
-	if many == 0 {
-		many = 4
-	}
-	return each * many
+	return cmp.Or(cfg.Context, defaultTokens) * cmp.Or(cfg.MaxSequences, defaultSequences)
 }
+
+// What llamacpp.Options opens where nothing else is said.
+const defaultTokens, defaultSequences = 2048, 4
 
 // DeviceChoice is what Config.Devices "auto" comes to on this machine.
 type DeviceChoice struct {
@@ -206,7 +203,8 @@ type ChoiceRow struct {
 }
 
 // ChooseDevices says what Config.Devices "auto" comes to with the model of o, a
-// cache of tokens and a floor in tokens a second (0: that of the balanced preset).
+// cache of tokens (0: a runtime's by default) and a floor in tokens a second (0: that
+// of the balanced preset).
 // It fails only where library or model are missing.
 func ChooseDevices(o assets.Options, tokens int, floor float64) (*DeviceChoice, error) {
 	p, file, stale, err := StoredProfile(o)
@@ -223,7 +221,7 @@ func ChooseDevices(o assets.Options, tokens int, floor float64) (*DeviceChoice, 
 		c.Why = fmt.Sprintf("the device profile is stale, %s changed since it was measured: run `lull calibrate`",
 			strings.Join(stale, ", "))
 	default:
-		c.decide(p, PlacementFor(p, "", tokens), floor)
+		c.decide(p, PlacementFor(p, "", cmp.Or(tokens, defaultTokens*defaultSequences)), floor)
 	}
 	return c, nil
 }
@@ -232,7 +230,7 @@ func ChooseDevices(o assets.Options, tokens int, floor float64) (*DeviceChoice, 
 // where this machine was calibrated with the model of o, so that nobody is told of a
 // profile he never asked for; else "".
 func MeasuredDevices(o assets.Options) string {
-	if c, err := ChooseDevices(o, (&Config{}).cacheTokens(), 0); err != nil || c.Missing {
+	if _, _, _, err := StoredProfile(o); err != nil && !errors.Is(err, calibrate.ErrProfile) {
 		return "" // what is missing is fetched, and was never measured
 	}
 	return devicesAuto

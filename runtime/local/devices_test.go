@@ -46,6 +46,14 @@ func TestCheckDevices(t *testing.T) {
 	}
 }
 
+// What calibrate takes for a batch that a helper computes is what llama.cpp does.
+func TestHelperLeast(t *testing.T) {
+	if calibrate.HelperLeast != llamacpp.OffloadLeast {
+		t.Errorf("a helper computes %d tokens and more, calibrate says %d", llamacpp.OffloadLeast,
+			calibrate.HelperLeast)
+	}
+}
+
 // measured is a profile of an example machine: tokens/s and J a token of prefill and
 // decode on each device.
 func measured(of map[string][4]float64) *calibrate.DeviceProfile {
