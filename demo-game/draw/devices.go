@@ -54,7 +54,7 @@ func (d *Devices) Next(b *input.Bindings, typing bool, w, h int) input.Frame {
 	f.MouseX, f.MouseY = (x-x0)/factor, (y-y0)/factor
 	f.Click = inpututil.IsMouseButtonJustPressed(ebiten.MouseButtonLeft)
 	if typing {
-		return input.Frame{Typed: f.Typed, Backspace: f.Backspace, Enter: f.Enter, Escape: f.Escape, RawKey: f.RawKey}
+		return f.Letters()
 	}
 	return f
 }

@@ -1,5 +1,7 @@
 package input
 
+import "strings"
+
 // Frame is what a player does in one tick.
 type Frame struct {
 	held, pressed [Actions]bool
@@ -30,8 +32,19 @@ func (f *Frame) Hold(a Action) { f.held[a] = true }
 // Press marks an action as gone down in this tick.
 func (f *Frame) Press(a Action) { f.held[a], f.pressed[a] = true, true }
 
+// Release takes back that an action went down in this tick.
+func (f *Frame) Release(a Action) { f.pressed[a] = false }
+
+// Letters is the frame where keys are letters and do nothing else.
+func (f *Frame) Letters() Frame {
+	return Frame{Typed: f.Typed, Backspace: f.Backspace, Enter: f.Enter, Escape: f.Escape, RawKey: f.RawKey}
+}
+
 // Again is the tick after, where nothing changed: what is held stays held.
 func (f *Frame) Again() Frame { return Frame{held: f.held, MouseX: f.MouseX, MouseY: f.MouseY} }
+
+// pad begins the name of each button of a gamepad.
+const pad = "Pad"
 
 // Tracker makes frames of the keys that are down, tick by tick. Call from one
 // goroutine at a time.
@@ -51,9 +64,14 @@ func (t *Tracker) Next(b *Bindings, down []string) Frame {
 	}
 	for a := range Actions {
 		for _, k := range b.Keys(a) {
-			if now[k] {
-				f.held[a] = true
-				f.pressed[a] = f.pressed[a] || !t.before[k]
+			if !now[k] {
+				continue
+			}
+			down := !t.before[k]
+			f.held[a] = true
+			f.pressed[a] = f.pressed[a] || down
+			if down && strings.HasPrefix(k, pad) { // who has no keyboard at hand ends a line of text too
+				f.Enter, f.Escape = f.Enter || a == Act, f.Escape || a == Back
 			}
 		}
 	}

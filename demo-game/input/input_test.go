@@ -129,3 +129,28 @@ func TestTracker(t *testing.T) {
 		t.Errorf("one is held: %+v", f)
 	}
 }
+
+// Each button of a gamepad does one thing, and ends a line of text like a
+// keyboard does.
+func TestGamepad(t *testing.T) {
+	buttons := map[string]Action{"PadUp": Up, "PadDown": Down, "PadLeft": Left, "PadRight": Right, "PadA": Act,
+		"PadB": Back, "PadStart": Menu, "PadY": Say, "PadL1": Order1, "PadR1": Order2, "PadX": Order3,
+		"PadL2": Order4, "PadR2": Order5, "PadBack": Pause}
+	for button, want := range buttons {
+		var k Tracker
+		f := k.Next(Default(), []string{button})
+		for a := range Actions {
+			if f.Pressed(a) != (a == want) {
+				t.Errorf("%s: %s is pressed: %t", button, a, f.Pressed(a))
+			}
+		}
+		if l := f.Letters(); l.Enter != (want == Act) || l.Escape != (want == Back) || l.Pressed(want) {
+			t.Errorf("%s while letters are written: Enter %t, Escape %t, %s %t", button, l.Enter, l.Escape, want,
+				l.Pressed(want))
+		}
+	}
+	var k Tracker
+	if l := k.Next(Default(), []string{"E"}); l.Enter {
+		t.Error("the letter E ends a line")
+	}
+}

@@ -21,20 +21,20 @@ type State struct {
 func (m *Meter) HUD(t data.Texts, s State) *ui.HUD {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	late := 0
-	for _, n := range m.late[ui.LateGame:] {
-		late += n
+	on := m.past[s.On] // what the policy that is on did: late frames of another say nothing of it
+	if on == nil {
+		on = &past{}
 	}
 	policy := s.On
 	if policy == "" {
 		policy = t.Say("hud.opening", "name", s.Wanted)
 	}
 	h := &ui.HUD{TargetMs: m.target.Seconds() * 1e3}
-	h.Head = t.Say("hud.head", "policy", policy, "target", decimal(h.TargetMs, 1), "late", percent(late, m.total))
+	h.Head = t.Say("hud.head", "policy", policy, "target", decimal(h.TargetMs, 1), "late", percent(on.late()))
 	for i := max(0, m.next-barCount); i < m.next; i++ {
 		h.Bars = append(h.Bars, m.bars[i%barCount])
 	}
-	for cause, n := range m.late {
+	for cause, n := range on.causes {
 		h.Late[cause] = t.Say("hud.late."+ui.Cause(cause).String(), "n", strconv.Itoa(n))
 	}
 	h.Lines = append(deciding(t, &s), m.speed(t, &s), memories(t, &s.Stats))
@@ -43,7 +43,7 @@ func (m *Meter) HUD(t data.Texts, s State) *ui.HUD {
 		if p == nil {
 			continue
 		}
-		text := t.Say("hud.past", "policy", name, "late", percent(p.late, p.frames))
+		text := t.Say("hud.past", "policy", name, "late", percent(p.late()))
 		if p.tokens > 0 && p.spoke > 0 {
 			text += t.Say("hud.past.rate", "rate", decimal(float64(p.tokens)/p.spoke.Seconds(), 0))
 		}

@@ -34,7 +34,6 @@ type Meter struct {
 	target  time.Duration
 	bars    [barCount]ui.Bar
 	next    int
-	late    [ui.Causes]int
 	total   int
 	reasons [scheduler.Reasons]int
 	lengths map[string]time.Duration
@@ -57,8 +56,17 @@ type Meter struct {
 
 // past is what a policy did while it was on.
 type past struct {
-	frames, late, tokens int
-	spoke                time.Duration // how long its layers ran
+	causes [ui.Causes]int
+	tokens int
+	spoke  time.Duration // how long its layers ran
+}
+
+// late is how many of its frames were late, of how many.
+func (p *past) late() (late, of int) {
+	for _, n := range p.causes[ui.LateGame:] {
+		late += n
+	}
+	return late, late + p.causes[ui.Punctual]
 }
 
 type sample struct {
@@ -113,7 +121,8 @@ func (m *Meter) Observe(w llm.Work) {
 func (m *Meter) Add(f Frame, d scheduler.Decision, steered bool) {
 	m.mu.Lock()
 	m.phase, m.gate, m.policy = f.Phase, d.Gate, f.Policy
-	m.account(&f)
+	cause := f.cause()
+	m.account(&f, cause)
 	m.mu.Unlock()
 	if m.total == 0 {
 		m.begin = f.Start
@@ -129,24 +138,25 @@ func (m *Meter) Add(f Frame, d scheduler.Decision, steered bool) {
 	if len(m.ours) < maxOurs {
 		m.ours = append(m.ours, float64(f.Ours)/1e3)
 	}
-	cause := ui.Punctual
-	if f.Overrun > 0 && f.Phase != metrics.Loading {
-		switch {
-		case f.Ours >= f.Overrun:
-			cause = ui.LateOurs
-		case f.Ran:
-			cause = ui.LateModel
-		default:
-			cause = ui.LateGame
-		}
-	}
-	m.late[cause]++
 	m.bars[m.next%barCount] = ui.Bar{Ms: float32(f.Work.Seconds() * 1e3), Cause: cause}
 	m.next++
 }
 
+// cause is whose doing it is where the frame is late.
+func (f *Frame) cause() ui.Cause {
+	switch {
+	case f.Overrun <= 0 || f.Phase == metrics.Loading:
+		return ui.Punctual
+	case f.Ours >= f.Overrun:
+		return ui.LateOurs
+	case f.Ran:
+		return ui.LateModel
+	}
+	return ui.LateGame
+}
+
 // account adds a frame to what its policy did.
-func (m *Meter) account(f *Frame) {
+func (m *Meter) account(f *Frame, cause ui.Cause) {
 	if f.Policy == "" || f.Phase == metrics.Loading {
 		return
 	}
@@ -155,17 +165,21 @@ func (m *Meter) account(f *Frame) {
 		p = &past{}
 		m.past[f.Policy] = p
 	}
-	p.frames++
-	if f.Overrun > 0 {
-		p.late++
-	}
+	p.causes[cause]++
 	if f.Ran {
 		p.spoke += f.Interval
 	}
 }
 
-// Late is how many frames were late, by cause.
-func (m *Meter) Late() [ui.Causes]int { return m.late }
+// Late is how many frames there were under a policy, by cause. Loading is nobody's.
+func (m *Meter) Late(policy string) [ui.Causes]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.past[policy]; p != nil {
+		return p.causes
+	}
+	return [ui.Causes]int{}
+}
 
 // rate is tokens a second lately. The meter is locked.
 func (m *Meter) rate(now int64) float64 {

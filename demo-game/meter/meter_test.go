@@ -40,7 +40,7 @@ func played(t *testing.T, frames ...Frame) *Meter {
 }
 
 func frame(work time.Duration, ours time.Duration, ran bool, phase string) Frame {
-	return Frame{Frame: metrics.Frame{Work: work, Phase: phase}, Ours: ours, Ran: ran}
+	return Frame{Frame: metrics.Frame{Work: work, Phase: phase}, Ours: ours, Ran: ran, Policy: "lull"}
 }
 
 // Each late frame has the cause that the package comment says.
@@ -48,8 +48,8 @@ func TestCauses(t *testing.T) {
 	const ms = time.Millisecond
 	m := played(t, frame(10*ms, 0, true, ""), frame(20*ms, 0, false, ""), frame(20*ms, 0, true, ""),
 		frame(17*ms, 2*ms, true, ""), frame(99*ms, 0, true, metrics.Loading))
-	want := [ui.Causes]int{ui.Punctual: 2, ui.LateGame: 1, ui.LateModel: 1, ui.LateOurs: 1}
-	if d := cmp.Diff(want, m.Late()); d != "" {
+	want := [ui.Causes]int{ui.Punctual: 1, ui.LateGame: 1, ui.LateModel: 1, ui.LateOurs: 1}
+	if d := cmp.Diff(want, m.Late("lull")); d != "" {
 		t.Errorf("late frames by cause (-want +got):\n%s", d)
 	}
 	r := m.Run("lull", 1, 3, 0, []float64{100, 300, 200})
@@ -58,6 +58,37 @@ func TestCauses(t *testing.T) {
 	}
 	if r.Reasons["return"] != 1 {
 		t.Errorf("reasons %v", r.Reasons)
+	}
+}
+
+// After F2 the HUD counts for the other policy, and goes on where the first one
+// comes back.
+func TestLateByPolicy(t *testing.T) {
+	const ms = time.Millisecond
+	under := func(policy string, f Frame) Frame {
+		f.Policy = policy
+		return f
+	}
+	late, punctual := frame(20*ms, 0, true, ""), frame(10*ms, 0, true, "")
+	frames := []Frame{under("vanilla", late), under("vanilla", late), under("", late), under("lull", punctual)}
+	g, err := data.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := g.Texts["en"]
+	for _, c := range []struct {
+		more       []Frame
+		on         string
+		head, late string
+	}{
+		{nil, "lull", "late 0.0%", "model 0"},
+		{nil, "", "late 0.0%", "model 0"},
+		{[]Frame{under("vanilla", punctual), under("vanilla", punctual)}, "vanilla", "late 50.0%", "model 2"},
+	} {
+		h := played(t, append(frames, c.more...)...).HUD(texts, State{On: c.on, Wanted: "lull"})
+		if !strings.HasSuffix(h.Head, c.head) || h.Late[ui.LateModel] != c.late {
+			t.Errorf("%q is on: %q, %q; want %q, %q", c.on, h.Head, h.Late[ui.LateModel], c.head, c.late)
+		}
 	}
 }
 

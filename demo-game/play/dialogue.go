@@ -88,16 +88,19 @@ func (g *Game) letters(in *input.Frame) {
 	case in.Escape:
 		g.typing = false
 	case in.Enter:
-		line := strings.TrimSpace(string(g.input))
+		line := string(g.input)
 		g.typing, g.input = false, nil
-		if line != "" {
-			g.say(line)
-		}
+		g.say(line)
 	}
 }
 
-// say has the player say a line to who is spoken to.
+// say has the player say a line to who is spoken to, as it will be heard: without
+// what nobody can read.
 func (g *Game) say(line string) {
+	line, _ = npc.CleanLine(line)
+	if line == "" {
+		return
+	}
 	g.hear(ui.Line{Text: line, Player: true})
 	g.ask(line)
 }
@@ -189,7 +192,11 @@ func (g *Game) take(h *talk.Heard) {
 		g.failed++
 		g.thinks[h.Who] = false
 		if h.Err != nil {
-			g.fault("title.model.none", h.Err)
+			key := "note.voice_failed"
+			if h.Who == "" && h.Text != "" { // a policy that can't be opened
+				key = "title.model.none"
+			}
+			g.fault(key, h.Err)
 		}
 	}
 }

@@ -255,7 +255,9 @@ func (g *Game) name(who string) string {
 
 // Tick plays one tick.
 func (g *Game) Tick(in *input.Frame) {
-	g.tick++
+	if !g.paused {
+		g.tick++
+	}
 	if in.Caption != "" {
 		g.caption = in.Caption
 	}
@@ -283,8 +285,10 @@ func (g *Game) global(in *input.Frame) {
 	case in.Pressed(input.Load):
 		g.strain = (g.strain + 1) % Strains
 		g.note(g.text("note.load", "name", g.text("load."+g.strain.String())))
-	case in.Pressed(input.Pause) && g.screen != ui.Title && g.screen != ui.Loading:
+	case in.Pressed(input.Pause) && g.screen != ui.Title && g.screen != ui.Loading,
+		in.Pressed(input.Back) && g.paused:
 		g.paused = !g.paused
+		in.Release(input.Back) // it ended the pause and nothing else
 	}
 }
 

@@ -96,12 +96,20 @@ func (g *Game) playKeys(in *input.Frame) {
 		g.rebind(in)
 		return
 	}
-	if in.Pressed(input.Back) {
+	if in.Pressed(input.Back) || in.Pressed(input.Menu) {
 		g.screen, g.chosen = g.back, 0
 		return
 	}
-	if g.choose(in, int(input.Actions), func(int) (int, int, int, int) { return 0, 0, 0, 0 }) {
+	if g.choose(in, int(input.Actions), g.keyRow(g.chosen)) {
 		g.asking, g.keyNote = g.chosen+1, ""
+	}
+}
+
+// keyRow says where the mouse finds a key while one is chosen.
+func (g *Game) keyRow(chosen int) func(i int) (x0, y0, x1, y1 int) {
+	return func(i int) (x0, y0, x1, y1 int) {
+		r := ui.KeyRow(g.hud, chosen, int(input.Actions), i)
+		return r.Min.X, r.Min.Y, r.Max.X, r.Max.Y
 	}
 }
 

@@ -15,10 +15,12 @@ const glowCount = 6000
 
 // View says what is shown now. Valid until the next Tick.
 func (g *Game) View() *ui.View {
-	v := &ui.View{Screen: g.screen, T: g.data.Texts[g.lang], Tick: g.tick, Area: g.world.Area, Paused: g.paused,
-		Chosen: g.chosen}
+	v := &ui.View{Screen: g.screen, T: g.data.Texts[g.lang], Tick: g.tick, Area: g.world.Area, Chosen: g.chosen}
 	if g.caption != "" {
 		v.Caption = g.text(g.caption)
+	}
+	if g.paused {
+		v.Paused = g.text("pause.end", "key", g.keys.Key(input.Pause))
 	}
 	for _, n := range g.notes {
 		v.Notes = append(v.Notes, n.text)
@@ -72,9 +74,13 @@ func (g *Game) viewWorld(v *ui.View) {
 	w := g.world
 	v.Status = g.text("status", "hp", itoa(w.HP), "gold", itoa(w.Gold), "name", itoa(w.Name))
 	v.Order = g.text("order.now", "name", g.called(g.data.Companion), "order", g.text("order."+string(w.Ally.Order)))
-	v.Help = g.text("hint.help", "key", g.keys.Key(input.Menu))
+	v.Help = g.help("hint.help")
 	if w.Fighting() {
-		v.Help = g.text("combat.orders")
+		v.Help = g.help("combat.help")
+		for i, o := range rules.Orders {
+			v.Help += g.text("combat.order", "key", g.keys.Key(input.Order1+input.Action(i)),
+				"order", g.text("order."+string(o)))
+		}
 		v.Wave = g.text("combat.wave", "n", itoa(w.Wave), "of", itoa(len(g.data.Area(w.Area).Waves.Foes)))
 	}
 	g.viewActors(v)
@@ -90,6 +96,15 @@ func (g *Game) viewWorld(v *ui.View) {
 	case w.NearDen():
 		v.Hints = append(v.Hints, g.text("hint.den", "key", act))
 	}
+}
+
+// help is a text that names keys, as they are bound now.
+func (g *Game) help(key string) string {
+	var pairs []string
+	for a := range input.Actions {
+		pairs = append(pairs, a.String(), g.keys.Key(a))
+	}
+	return g.text(key, pairs...)
 }
 
 // viewActors lists who stands in the area, from the back to the front.
@@ -172,14 +187,14 @@ func (g *Game) viewShop(v *ui.View) {
 }
 
 func (g *Game) viewMenu(v *ui.View) {
-	for _, key := range []string{"menu.resume", "menu.save", "title.load", "menu.keys", "menu.language",
+	for _, key := range []string{"menu.resume", "menu.save", "menu.load", "menu.keys", "menu.language",
 		"menu.title.back"} {
 		v.Choices = append(v.Choices, ui.Choice{Text: g.text(key)})
 	}
 	v.Choices[4].Text += ": " + g.languageName()
 	for _, id := range g.usable() {
 		if len(v.Choices) < 7 {
-			v.Choices = append(v.Choices, ui.Choice{Text: g.text("item." + id)})
+			v.Choices = append(v.Choices, ui.Choice{Text: g.text("menu.use", "item", g.text("item."+id))})
 		}
 	}
 	for _, id := range []string{"bread", "potion", "lantern", "sword", g.data.Quest.Ore, g.data.Quest.Tool,
@@ -212,7 +227,7 @@ func (g *Game) viewKeys(v *ui.View) {
 		}
 		v.Choices = append(v.Choices, ui.Choice{Text: g.text("key." + a.String()), Note: strings.Join(keys, "  ")})
 	}
-	v.Head = g.text("keys.hint")
+	v.Head = g.help("keys.hint")
 	if g.keyNote != "" {
 		v.Head = g.keyNote
 	}

@@ -30,10 +30,13 @@ func Show(c *Canvas, v *View) {
 	if v.Caption != "" {
 		showCaption(c, v)
 	}
-	if v.Paused {
+	if v.Paused != "" {
 		c.Fill(image.Rect(0, 0, Width, Height), Shade)
-		box := c.Panel(image.Rect(250, 160, 390, 200))
-		c.Centred(box, 5, v.T.Say("pause"), Paper)
+		box := image.Rect(230, 156, 410, 206)
+		c.Fill(box, opaque(Night))
+		c.Edge(box, Gold)
+		c.Centred(box.Inset(8), 1, v.T.Say("pause"), Paper)
+		c.Centred(box.Inset(8), 1+LineHeight, v.Paused, Dim)
 	}
 }
 
@@ -308,12 +311,25 @@ func showMenu(c *Canvas, v *View) {
 // keyRows is how many keys are shown at a time.
 const keyRows = 13
 
+// firstKey is the one that is shown first where one is chosen.
+func firstKey(chosen, of int) int { return min(max(chosen-keyRows/2, 0), max(of-keyRows, 0)) }
+
+// KeyRow is where a key stands in the list; empty where it is not shown.
+func KeyRow(hud bool, chosen, of, i int) image.Rectangle {
+	row := i - firstKey(chosen, of)
+	if row < 0 || row >= keyRows {
+		return image.Rectangle{}
+	}
+	x, w := ListLeft(hud)
+	return image.Rect(x+8, 78+row*17, x+w-8, 78+row*17+16)
+}
+
 func showKeys(c *Canvas, v *View) {
 	c.Fill(image.Rect(0, 0, Width, Height), Shade)
 	x, w := ListLeft(v.HUD != nil)
 	box := c.Panel(image.Rect(x, 46, x+w, 336))
 	c.Text(box, 0, v.T.Say("keys.title"), Gold)
-	first := min(max(v.Chosen-keyRows/2, 0), max(len(v.Choices)-keyRows, 0))
+	first := firstKey(v.Chosen, len(v.Choices))
 	for i := first; i < min(first+keyRows, len(v.Choices)); i++ {
 		col, text := Paper, "  "+v.Choices[i].Text
 		if i == v.Chosen {

@@ -54,7 +54,7 @@ type View struct {
 	Help    string // at the lower edge while exploring
 	Notes   []string
 	Caption string // of a tour
-	Paused  bool
+	Paused  string // what ends the pause; "": there is none
 	Wave    string
 	Glow    int // particles, for the load on the GPU
 
