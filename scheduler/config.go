@@ -146,6 +146,11 @@ type Config struct {
 	StartOpenness        float64 // where the axis begins, [0,1]
 	ContentionTarget     float64 // score of contention that is tolerated, 0.01 … 2
 
+	// TakeBack is for how long the low-priority base may keep a core though one of
+	// the game's threads waits, 0 … 100 ms. Layers run beside the game's work only
+	// where frames have as much room; 0: anywhere.
+	TakeBack time.Duration
+
 	// How the loop moves. Seldom changed.
 	Headroom    float64       // share of the reference that should stay free, 0 … 0.5
 	StepBack    float64       // openness lost by one late frame, 0.001 … 1
@@ -154,6 +159,13 @@ type Config struct {
 	FloorSpan   time.Duration // how long a reply may stand still before control is off, 100 ms … 1 min
 	Dwell       time.Duration // no actuator takes more again sooner than this after a change, 0 … 10 s
 }
+
+// takeBack is what Linux takes, at the 250 Hz that distributions build it with. A
+// thread of the lowest class that has got a core keeps it until the timer's next
+// tick, since the kernel owes it its three thousandths of the core; the game's
+// thread waits there for 2.4 to 4 ms (traced with perf beside cpu-bound-60 and -120,
+// in every thirtieth frame). A millisecond more is for what the frame loses besides.
+const takeBack = 5 * time.Millisecond
 
 // leastChunk is how many tokens of a prompt go into one batch at least.
 func (c *Config) leastChunk() int { return max(chunkMin, c.MinPrefillChunk) }
@@ -203,12 +215,15 @@ func (c Config) WithPreset(p Preset) Config {
 		// machine this was written on, and 5 GB/s next to nothing: 0.15 acts
 		// between them.
 		c.ContentionTarget = 0.15
+		c.TakeBack = takeBack
 	case UIFirst:
 		c.LateAllowance, c.FloorTokensPerSecond, c.StartOpenness = 0.002, 1, 0.25
 		c.ContentionTarget = 0.08 // about twice the noise of the score
+		c.TakeBack = takeBack
 	case LLMFirst:
 		c.LateAllowance, c.FloorTokensPerSecond, c.StartOpenness = 0.03, 6, 0.9
 		c.ContentionTarget = 0.4 // only where the reply itself loses a third of its speed
+		c.TakeBack = 0           // each core for as long as the system leaves it
 	}
 	return c
 }
@@ -245,6 +260,7 @@ func (c Config) Validate() error {
 		v, low, high time.Duration
 	}{
 		{"StopQuantum", c.StopQuantum, 50 * time.Microsecond, 100 * time.Millisecond},
+		{"TakeBack", c.TakeBack, 0, 100 * time.Millisecond},
 		{"FloorSpan", c.FloorSpan, 100 * time.Millisecond, time.Minute},
 		{"Dwell", c.Dwell, 0, 10 * time.Second},
 	} {

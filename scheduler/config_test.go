@@ -49,6 +49,7 @@ func TestConfigBounds(t *testing.T) {
 		"StepBack":             func(c *Config) { c.StepBack = 0 },
 		"MarginMax":            func(c *Config) { c.MarginMax = 1 },
 		"StopQuantum":          func(c *Config) { c.StopQuantum = 0 },
+		"TakeBack":             func(c *Config) { c.TakeBack = -1 },
 		"FloorSpan":            func(c *Config) { c.FloorSpan = time.Hour },
 		"Dwell":                func(c *Config) { c.Dwell = -1 },
 		"Devices":              func(c *Config) { c.Devices.Default = "" },
@@ -115,7 +116,7 @@ func TestWithout(t *testing.T) {
 	} {
 		var sc scenario
 		if c.scenario == "high-start" {
-			sc = scenario{plant: game(constant(12)), frames: 10}
+			sc = scenario{plant: game(constant(9)), frames: 10}
 			sc.config = func(cfg *Config) { cfg.StartOpenness = 0.9 }
 		} else {
 			sc = find(c.scenario)
@@ -128,7 +129,7 @@ func TestWithout(t *testing.T) {
 		if c.scenario != "high-start" { // streams are consumed: take fresh ones
 			sc.plant = find(c.scenario).plant
 		} else {
-			sc.plant = game(constant(12))
+			sc.plant = game(constant(9))
 		}
 		sc.config = func(cfg *Config) {
 			if before != nil {

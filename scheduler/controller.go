@@ -37,6 +37,10 @@ const (
 	// allowedMax bounds p*: above it the law would hardly ever step back.
 	allowedMax = 0.9
 
+	// tightFrames is how many frames in a row must lack room before layers beside the
+	// game's work are taken back: half a second at 60 Hz.
+	tightFrames = 30
+
 	// memoryDoubt is how long a verdict against the LLM counts as evidence of
 	// a memory bottleneck, if CPU and GPU had room.
 	memoryDoubt = 10 * time.Second
@@ -63,6 +67,8 @@ type Controller struct {
 	resting    int  // frames that still teach nothing
 	work       float64
 	lateFacts  int     // frames for which late facts are still expected to follow
+	beside     bool    // frames have room for layers beside the game's work
+	tight      int     // frames in a row without it, up to tightFrames
 	busyGPU    float64 // share of the frame, of the last late facts
 	memoryTill Instant // until when the verdict against the LLM counts
 
@@ -316,7 +322,8 @@ func (c *Controller) attribute(s *FrameSample) Reason {
 	l := &c.lateness
 	allowed := min(allowedMax, l.ownRate()+c.allowance())
 	late := l.late(s)
-	e := frameError{late: late, busy: c.busy(s), allowed: allowed, debt: l.debt, windows: c.last.Gate == GateWindow}
+	e := frameError{late: late, busy: c.busy(s), allowed: allowed, debt: l.debt,
+		windows: s.Marked && c.cfg.Features.Has(FeatureWindow), apart: c.apartFrom(s)}
 	found := false
 	switch {
 	case c.closedFor > offSettle || c.idleFor > offSettle:
@@ -397,6 +404,25 @@ func (c *Controller) elsewhere() bool {
 // scores high there, and would narrow the windows for nothing.
 func (c *Controller) apart() bool {
 	return c.last.Gate == GateWindow && c.last.OpenAfter == AtFrameEnd
+}
+
+// apartFrom reports whether low-priority layers beside the game's work would cost
+// frames: where the room in a frame is less than the system may take to give a
+// core back. The game's own work counts, where it is known, not what the LLM adds
+// to it. A game that misses its target by itself has no other time to give.
+func (c *Controller) apartFrom(s *FrameSample) bool {
+	work := c.work
+	if own := c.lateness.own; own > 0 {
+		work = min(work, own)
+	}
+	if s.Target-time.Duration(work) >= c.cfg.TakeBack {
+		c.tight = 0
+	} else {
+		c.tight = min(c.tight+1, tightFrames)
+	}
+	tight := c.tight == tightFrames || c.tight > 0 && !c.beside // a single long frame takes nothing away
+	c.beside = !tight
+	return !c.beside && c.cfg.LowPriorityBase && !c.lateness.overBudget
 }
 
 // harmed reports whether frames are late beyond what is allowed, or nobody

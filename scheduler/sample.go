@@ -192,7 +192,7 @@ const (
 	ReasonLate                      // a frame was late while the LLM ran: one step back
 	ReasonBackOff                   // several late frames in a row: openness is halved
 	ReasonNear                      // the game's work nears its limit: openness gives way before frames are late
-	ReasonFull                      // openness is 1 and nothing speaks against it
+	ReasonFull                      // openness is as high as it may, and nothing speaks against it
 	ReasonHold                      // nothing was learned from this frame: the last decision stands
 	ReasonProbe                     // the gate is closed for a few frames to see whether lateness goes away
 	ReasonProbeOwn                  // the probe says: late without the LLM too; the reference rises if nearly always
