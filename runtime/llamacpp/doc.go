@@ -31,9 +31,10 @@
 // Other heads stay whole: on other devices, in memory laid out as one piece, of
 // more than 16 rows.
 //
-// Example: a window closes in 1.4 ms, a layer takes 0.35 ms, LayersPerStop is
-// 2: 0.7 ≤ 1.4 goes on; then 0.7 ms are left and 0.7 ≤ 0.7 goes on; then 0 are
-// left, and the thread sleeps until the next window is published.
+// Example: a window closes in 4 ms and a layer takes 0.4 ms. Half of 4 ms hold 5
+// layers, half of the 2 ms that are left 2, half of 1.2 ms one, of 0.8 ms one
+// again; then 0.4 ≤ 0.4 lets a last one go, and the thread sleeps until the next
+// window is published: five halts for ten layers.
 //
 // # The ledger
 //

@@ -199,7 +199,9 @@ static int32_t head_parts(const lull_hook *h) { return h->head.count > 1 ? h->he
 // admit_group asks for the next layer (or a slice of the head, or the head), and
 // takes as many more into the group as the window allows and stride says: each
 // halt wakes the pool's threads anew, which costs 10 % of a token with a halt at
-// every layer.
+// every layer. In a window stride is of no account (unless it asks for a halt at
+// each layer), but half of what is left is: a window takes few halts, and what is
+// wrong in the predictions is noticed while there is time for one layer less.
 static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *until) {
     int32_t first = h->done + 1, limit = h->n_layers;
     if (h->slicing) {
@@ -211,10 +213,13 @@ static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *un
     }
     int64_t sum = expected(h, first), unused;
     int32_t v = lull_admit(now, h->last_end_ns, w, spilled(w, sum), h->tentative, until);
-    int32_t last = first, end = first + clamp_stride(h, w.layers_per_stop) - 1;
+    bool halving = w.mode == LULL_WINDOW && w.layers_per_stop != 1 && now < w.close_ns;
+    int64_t half = (w.close_ns - now) / 2;
+    int32_t last = first, end = halving ? limit - 1 : first + clamp_stride(h, w.layers_per_stop) - 1;
     if (end >= limit) end = limit - 1;
     while (v == LULL_GO && last < end) {
         sum += expected(h, last + 1);
+        if (halving && sum > half) break;
         if (lull_admit(now, h->last_end_ns, w, sum, h->tentative, &unused) != LULL_GO) break;
         last++;
     }

@@ -227,12 +227,20 @@ func (h *hook) pass() bool {
 }
 
 // groupEnd is the last layer of the group that begins at first: as many as the
-// window allows and its stride says, since each halt wakes the pool anew.
+// window allows and its stride says, since each halt wakes the pool anew; in a
+// window as many as half of what is left allows. As admit_group in gate_c.c.
 func (h *hook) groupEnd(first, limit int) int {
 	w := h.soft.Window()
+	halving := w.Mode == llm.GateWindow && w.LayersPerStop != 1 && h.groupStart < w.Close
 	last, end := first, min(first+h.stride(w.LayersPerStop), limit)-1
+	if halving {
+		end = limit - 1
+	}
 	for sum := h.expected(first); last < end; last++ {
 		sum += h.expected(last + 1)
+		if halving && int64(sum) > (w.Close-h.groupStart)/2 {
+			break
+		}
 		if v, _ := h.admit(h.groupStart, h.lastEnd, w, sum, h.tentative); v != llm.Go {
 			break
 		}

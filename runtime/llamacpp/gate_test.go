@@ -65,6 +65,35 @@ func TestGateSamplesEachLayer(t *testing.T) {
 	}
 }
 
+// In a window, groups are as long as half of what is left of it: one whose half
+// holds all layers needs one group for them, whatever LayersPerStop says, unless
+// that asks for a look after each.
+func TestWindowsTakeLongGroups(t *testing.T) {
+	m := open(t, nil)
+	prompt := tokens(t, m, "Hello", false)
+	greedy(t, m, prompt, 2) // layers and slices of the head are known from here on
+	s, _ := m.NewSequence()
+	for _, x := range []struct{ perStop, groups int }{{2, 1}, {0, 1}, {1, m.info.Layers}} {
+		now := m.opt.Clock.Now()
+		m.Gate().Publish(llm.Window{Mode: llm.GateWindow, Open: now, Close: now + 3600e9, LayersPerStop: x.perStop})
+		var b llm.Batch
+		b.Add(s, prompt[0], true)
+		w, err := m.Decode(&b, llm.Grant{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := 0
+		for _, sample := range w.Samples {
+			if int(sample.First) < m.info.Layers {
+				groups++
+			}
+		}
+		if groups != x.groups {
+			t.Errorf("%d layers a stop: %d groups in an endless window, want %d", x.perStop, groups, x.groups)
+		}
+	}
+}
+
 func TestClosedGateWaitsAndStopEndsIt(t *testing.T) {
 	m := open(t, nil)
 	prompt := tokens(t, m, "The blacksmith looked up and said", false)

@@ -16,12 +16,15 @@ func (m GateMode) String() string { return [...]string{"free", "paced", "window"
 
 // Window is what the game thread publishes to a Gate.
 type Window struct {
-	Mode          GateMode
-	Open, Close   int64         // GateWindow: monotonic ns between which layers may run; Close < Open is shut
-	Pause         time.Duration // GatePaced: rest after each group
-	Spill         bool          // GateWindow: a group too long for any window may begin at this one's start
-	Expires       int64         // monotonic ns from which the gate counts as free; 0 is never
-	LayersPerStop int           // layers between two looks at the gate; 0 or more than the model has: all of them
+	Mode        GateMode
+	Open, Close int64         // GateWindow: monotonic ns between which layers may run; Close < Open is shut
+	Pause       time.Duration // GatePaced: rest after each group
+	Spill       bool          // GateWindow: a group too long for any window may begin at this one's start
+	Expires     int64         // monotonic ns from which the gate counts as free; 0 is never
+	// LayersPerStop is how many layers run between two looks at the gate; 0, or more
+	// than the model has: all of them. In GateWindow a model that predicts its layers
+	// may take as many as fit into half of what is left, unless this is 1.
+	LayersPerStop int
 }
 
 // Shut reports whether nothing may begin before the next window, or before this

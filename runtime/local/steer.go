@@ -43,6 +43,9 @@ func (r *Runtime) makeSteering() error {
 		c.LowPriorityBase = r.spec.LowPriority
 		c.MaxThreads, c.Layers, c.MaxPrefillChunk = threads, info.Layers, info.MaxBatch
 		c.MinPrefillChunk = min(c.MinPrefillChunk, info.MaxBatch)
+		if info.Device != "CPU" {
+			c.TakeBack = 0 // its layers hold no core of the game's
+		}
 		c.Draft, c.MaxVerifyWidth = r.guess.sources(), r.guess.width()
 		c.Devices.Default, c.Devices.Profile = scheduler.DeviceID(info.Device), r.placed.choices()
 		control, err := scheduler.New(c, scheduler.Instant(r.Clock.Now()))
