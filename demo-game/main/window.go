@@ -40,6 +40,7 @@ type window struct {
 	o         *options
 	diag      io.Writer
 	interrupt atomic.Bool
+	ending    atomic.Bool // the window is about to be closed
 
 	game     *play.Game
 	voices   *talk.Voices
@@ -179,6 +180,14 @@ func (w *window) Layout(width, height int) (int, int) {
 
 // Update implements ebiten.Game.
 func (w *window) Update() error {
+	err := w.update()
+	if err != nil {
+		w.ending.Store(true)
+	}
+	return err
+}
+
+func (w *window) update() error {
 	if w.renderer == nil {
 		if err := w.first(); err != nil {
 			return err
@@ -214,6 +223,7 @@ func (w *window) Update() error {
 // first makes what needs the thread and the window.
 func (w *window) first() error {
 	w.renderer = draw.New(w.data)
+	watchDisplay(w.displayLost)
 	if w.o.scripted {
 		w.renderer.Wait()
 		return nil
@@ -230,6 +240,16 @@ func (w *window) first() error {
 	}
 	w.frameBegins()
 	return nil
+}
+
+// displayLost ends the process where it stands: whatever runs now may wait for the
+// display.
+func (w *window) displayLost() {
+	if w.ending.Load() {
+		return
+	}
+	w.tell("the display is gone, and the game with it; Continue takes up what was saved last")
+	os.Exit(1)
 }
 
 // input is what the player does, or the script; false: nothing moves yet.
