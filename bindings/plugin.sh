@@ -49,7 +49,9 @@ linux() {
     amd64) ffi amd64 x64 x86/ffi64.c x86/ffiw64.c x86/unix64.S x86/win64.S ;;
     arm64) ffi arm64 arm64 aarch64/ffi.c aarch64/sysv.S ;;
     esac
-    GOOS=linux GOARCH=$1 CGO_ENABLED=1 CC=$cc CGO_CFLAGS=-DLULL_STATIC_FFI \
+    # CGO_CFLAGS takes the place of Go's own -O2, and without that zig brings its
+    # checks of undefined behaviour, which want 256 KiB of each thread of the host.
+    GOOS=linux GOARCH=$1 CGO_ENABLED=1 CC=$cc CGO_CFLAGS="-O2 -fno-sanitize=undefined -DLULL_STATIC_FFI" \
         CGO_LDFLAGS="-Wl,--wrap=dlopen -Wl,--wrap=dlsym $build/libffi.a" \
         go build -buildmode=c-shared -trimpath \
         -ldflags "$flags -extldflags '-Wl,--version-script=$exports.map'" -o "$out/liblull.so" ./bindings/capi

@@ -53,14 +53,24 @@ func entriesC(h *Header) string {
 		fmt.Fprintf(&b, `
 %s {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return %s;
+    }
     %s answer = %s(%s);
     lull_signals_leave(&mask);
     return answer;
 }
-`, f.signature(f.Name), f.Result, goName(f), strings.Join(args, ", "))
+`, f.signature(f.Name), inChild(f), f.Result, goName(f), strings.Join(args, ", "))
 	}
 	return b.String()
+}
+
+// inChild is what an entry answers in a process that was forked, where Go does not run.
+func inChild(f Function) string {
+	if strings.HasSuffix(f.Name, "_is_valid") {
+		return "0"
+	}
+	return "LULL_ERROR_FORKED"
 }
 
 // entriesGo are the functions that C calls: each recovers, so that a bug of

@@ -6,7 +6,9 @@
 
 int32_t lull_abi_version(void) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_abi_version();
     lull_signals_leave(&mask);
     return answer;
@@ -14,7 +16,9 @@ int32_t lull_abi_version(void) {
 
 int32_t lull_abi_check(int32_t abi_version, int32_t event_size_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_abi_check(abi_version, event_size_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -22,7 +26,9 @@ int32_t lull_abi_check(int32_t abi_version, int32_t event_size_bytes) {
 
 int32_t lull_version(char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_version(buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -30,7 +36,9 @@ int32_t lull_version(char *buffer, int32_t capacity_bytes, int32_t *length_bytes
 
 int32_t lull_result_text(int32_t result, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_result_text(result, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -38,7 +46,9 @@ int32_t lull_result_text(int32_t result, char *buffer, int32_t capacity_bytes, i
 
 int32_t lull_last_error(lull_world_id world, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_last_error(world, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -46,7 +56,9 @@ int32_t lull_last_error(lull_world_id world, char *buffer, int32_t capacity_byte
 
 int64_t lull_time_ns(void) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int64_t answer = lullgo_time_ns();
     lull_signals_leave(&mask);
     return answer;
@@ -54,7 +66,9 @@ int64_t lull_time_ns(void) {
 
 int32_t lull_default_world_def(lull_world_def *def, uint32_t struct_size) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_default_world_def(def, struct_size);
     lull_signals_leave(&mask);
     return answer;
@@ -62,7 +76,9 @@ int32_t lull_default_world_def(lull_world_def *def, uint32_t struct_size) {
 
 int32_t lull_world_create(const lull_world_def *def, lull_world_id *world) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_create(def, world);
     lull_signals_leave(&mask);
     return answer;
@@ -70,7 +86,9 @@ int32_t lull_world_create(const lull_world_def *def, lull_world_id *world) {
 
 int32_t lull_world_is_valid(lull_world_id world) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return 0;
+    }
     int32_t answer = lullgo_world_is_valid(world);
     lull_signals_leave(&mask);
     return answer;
@@ -78,7 +96,9 @@ int32_t lull_world_is_valid(lull_world_id world) {
 
 int32_t lull_world_get_status(lull_world_id world, lull_world_status *status) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_get_status(world, status);
     lull_signals_leave(&mask);
     return answer;
@@ -86,7 +106,9 @@ int32_t lull_world_get_status(lull_world_id world, lull_world_status *status) {
 
 int32_t lull_world_cancel_load(lull_world_id world) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_cancel_load(world);
     lull_signals_leave(&mask);
     return answer;
@@ -94,7 +116,9 @@ int32_t lull_world_cancel_load(lull_world_id world) {
 
 int32_t lull_world_model_name(lull_world_id world, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_model_name(world, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -102,7 +126,9 @@ int32_t lull_world_model_name(lull_world_id world, char *buffer, int32_t capacit
 
 int32_t lull_world_get_statistics(lull_world_id world, lull_statistics *statistics) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_get_statistics(world, statistics);
     lull_signals_leave(&mask);
     return answer;
@@ -110,7 +136,9 @@ int32_t lull_world_get_statistics(lull_world_id world, lull_statistics *statisti
 
 int32_t lull_frame_begin(lull_world_id world, uint64_t frame, int64_t target_ns, int64_t now_ns) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_frame_begin(world, frame, target_ns, now_ns);
     lull_signals_leave(&mask);
     return answer;
@@ -118,7 +146,9 @@ int32_t lull_frame_begin(lull_world_id world, uint64_t frame, int64_t target_ns,
 
 int32_t lull_frame_end(lull_world_id world, uint64_t frame, int64_t deadline_ns, int64_t now_ns, lull_decision *decision) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_frame_end(world, frame, deadline_ns, now_ns, decision);
     lull_signals_leave(&mask);
     return answer;
@@ -126,7 +156,9 @@ int32_t lull_frame_end(lull_world_id world, uint64_t frame, int64_t deadline_ns,
 
 int32_t lull_frame_set_timings(lull_world_id world, uint64_t frame, const lull_frame_timings *timings) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_frame_set_timings(world, frame, timings);
     lull_signals_leave(&mask);
     return answer;
@@ -134,7 +166,9 @@ int32_t lull_frame_set_timings(lull_world_id world, uint64_t frame, const lull_f
 
 int32_t lull_frame_add_sample(lull_world_id world, const lull_frame_sample *sample, lull_decision *decision) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_frame_add_sample(world, sample, decision);
     lull_signals_leave(&mask);
     return answer;
@@ -142,7 +176,9 @@ int32_t lull_frame_add_sample(lull_world_id world, const lull_frame_sample *samp
 
 int32_t lull_world_get_decision(lull_world_id world, lull_decision *decision) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_get_decision(world, decision);
     lull_signals_leave(&mask);
     return answer;
@@ -150,7 +186,9 @@ int32_t lull_world_get_decision(lull_world_id world, lull_decision *decision) {
 
 int32_t lull_decision_reason_name(int32_t reason, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_decision_reason_name(reason, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -158,7 +196,9 @@ int32_t lull_decision_reason_name(int32_t reason, char *buffer, int32_t capacity
 
 int32_t lull_world_set_phase(lull_world_id world, int32_t phase) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_set_phase(world, phase);
     lull_signals_leave(&mask);
     return answer;
@@ -166,7 +206,9 @@ int32_t lull_world_set_phase(lull_world_id world, int32_t phase) {
 
 int32_t lull_world_set_host_signals(lull_world_id world, const lull_host_signals *signals) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_set_host_signals(world, signals);
     lull_signals_leave(&mask);
     return answer;
@@ -174,7 +216,9 @@ int32_t lull_world_set_host_signals(lull_world_id world, const lull_host_signals
 
 int32_t lull_poll_events(lull_world_id world, lull_event *events, int32_t event_size_bytes, int32_t capacity, int32_t *count) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_poll_events(world, events, event_size_bytes, capacity, count);
     lull_signals_leave(&mask);
     return answer;
@@ -182,7 +226,9 @@ int32_t lull_poll_events(lull_world_id world, lull_event *events, int32_t event_
 
 int32_t lull_poll_log(lull_world_id world, int32_t *level, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_poll_log(world, level, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -190,7 +236,9 @@ int32_t lull_poll_log(lull_world_id world, int32_t *level, char *buffer, int32_t
 
 int32_t lull_default_npc_def(lull_npc_def *def, uint32_t struct_size) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_default_npc_def(def, struct_size);
     lull_signals_leave(&mask);
     return answer;
@@ -198,7 +246,9 @@ int32_t lull_default_npc_def(lull_npc_def *def, uint32_t struct_size) {
 
 int32_t lull_npc_create(lull_world_id world, const lull_npc_def *def, lull_npc_id *npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_create(world, def, npc);
     lull_signals_leave(&mask);
     return answer;
@@ -206,7 +256,9 @@ int32_t lull_npc_create(lull_world_id world, const lull_npc_def *def, lull_npc_i
 
 int32_t lull_npc_destroy(lull_npc_id npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_destroy(npc);
     lull_signals_leave(&mask);
     return answer;
@@ -214,7 +266,9 @@ int32_t lull_npc_destroy(lull_npc_id npc) {
 
 int32_t lull_npc_is_valid(lull_npc_id npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return 0;
+    }
     int32_t answer = lullgo_npc_is_valid(npc);
     lull_signals_leave(&mask);
     return answer;
@@ -222,7 +276,9 @@ int32_t lull_npc_is_valid(lull_npc_id npc) {
 
 int32_t lull_npc_name(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_name(npc, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -230,7 +286,9 @@ int32_t lull_npc_name(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int
 
 int32_t lull_npc_greeting(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_greeting(npc, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -238,7 +296,9 @@ int32_t lull_npc_greeting(lull_npc_id npc, char *buffer, int32_t capacity_bytes,
 
 int32_t lull_npc_set_distance(lull_npc_id npc, float distance) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_set_distance(npc, distance);
     lull_signals_leave(&mask);
     return answer;
@@ -246,7 +306,9 @@ int32_t lull_npc_set_distance(lull_npc_id npc, float distance) {
 
 int32_t lull_npc_say(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_say(npc, text, text_bytes, reply);
     lull_signals_leave(&mask);
     return answer;
@@ -254,7 +316,9 @@ int32_t lull_npc_say(lull_npc_id npc, const char *text, int32_t text_bytes, uint
 
 int32_t lull_npc_cue(lull_npc_id npc, const char *text, int32_t text_bytes, uint64_t *reply) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_cue(npc, text, text_bytes, reply);
     lull_signals_leave(&mask);
     return answer;
@@ -262,7 +326,9 @@ int32_t lull_npc_cue(lull_npc_id npc, const char *text, int32_t text_bytes, uint
 
 int32_t lull_npc_tell(lull_npc_id npc, const char *speaker, int32_t speaker_bytes, const char *text, int32_t text_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_tell(npc, speaker, speaker_bytes, text, text_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -270,7 +336,9 @@ int32_t lull_npc_tell(lull_npc_id npc, const char *speaker, int32_t speaker_byte
 
 int32_t lull_npc_interrupt(lull_npc_id npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_interrupt(npc);
     lull_signals_leave(&mask);
     return answer;
@@ -278,7 +346,9 @@ int32_t lull_npc_interrupt(lull_npc_id npc) {
 
 int32_t lull_npc_resume(lull_npc_id npc, uint64_t *reply) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_resume(npc, reply);
     lull_signals_leave(&mask);
     return answer;
@@ -286,7 +356,9 @@ int32_t lull_npc_resume(lull_npc_id npc, uint64_t *reply) {
 
 int32_t lull_npc_bark(lull_npc_id npc, const char *situation, int32_t situation_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_bark(npc, situation, situation_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -294,7 +366,9 @@ int32_t lull_npc_bark(lull_npc_id npc, const char *situation, int32_t situation_
 
 int32_t lull_npc_is_busy(lull_npc_id npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_is_busy(npc);
     lull_signals_leave(&mask);
     return answer;
@@ -302,7 +376,9 @@ int32_t lull_npc_is_busy(lull_npc_id npc) {
 
 int32_t lull_npc_warm_up(lull_npc_id npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_warm_up(npc);
     lull_signals_leave(&mask);
     return answer;
@@ -310,7 +386,9 @@ int32_t lull_npc_warm_up(lull_npc_id npc) {
 
 int32_t lull_npcs_gather(const lull_npc_id *npcs, int32_t count) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npcs_gather(npcs, count);
     lull_signals_leave(&mask);
     return answer;
@@ -318,7 +396,9 @@ int32_t lull_npcs_gather(const lull_npc_id *npcs, int32_t count) {
 
 int32_t lull_npc_part(lull_npc_id npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_part(npc);
     lull_signals_leave(&mask);
     return answer;
@@ -326,7 +406,9 @@ int32_t lull_npc_part(lull_npc_id npc) {
 
 int32_t lull_npc_line_count(lull_npc_id npc, int32_t *count) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_line_count(npc, count);
     lull_signals_leave(&mask);
     return answer;
@@ -334,7 +416,9 @@ int32_t lull_npc_line_count(lull_npc_id npc, int32_t *count) {
 
 int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *kind, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_line(npc, index, kind, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -342,7 +426,9 @@ int32_t lull_npc_line(lull_npc_id npc, int32_t index, int32_t *kind, char *buffe
 
 int32_t lull_npc_line_speaker(lull_npc_id npc, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_line_speaker(npc, index, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -350,7 +436,9 @@ int32_t lull_npc_line_speaker(lull_npc_id npc, int32_t index, char *buffer, int3
 
 int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_explain(npc, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -358,7 +446,9 @@ int32_t lull_npc_explain(lull_npc_id npc, char *buffer, int32_t capacity_bytes, 
 
 int32_t lull_sentence_judge(lull_world_id world, uint64_t sentence, int32_t verdict, const char *text, int32_t text_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_sentence_judge(world, sentence, verdict, text, text_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -366,7 +456,9 @@ int32_t lull_sentence_judge(lull_world_id world, uint64_t sentence, int32_t verd
 
 int32_t lull_npc_clear_actions(lull_npc_id npc) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_clear_actions(npc);
     lull_signals_leave(&mask);
     return answer;
@@ -374,7 +466,9 @@ int32_t lull_npc_clear_actions(lull_npc_id npc) {
 
 int32_t lull_npc_add_action(lull_npc_id npc, const char *name, int32_t name_bytes, const char *description, int32_t description_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_add_action(npc, name, name_bytes, description, description_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -382,7 +476,9 @@ int32_t lull_npc_add_action(lull_npc_id npc, const char *name, int32_t name_byte
 
 int32_t lull_default_parameter_def(lull_parameter_def *def, uint32_t struct_size) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_default_parameter_def(def, struct_size);
     lull_signals_leave(&mask);
     return answer;
@@ -390,7 +486,9 @@ int32_t lull_default_parameter_def(lull_parameter_def *def, uint32_t struct_size
 
 int32_t lull_npc_add_parameter(lull_npc_id npc, const char *action, int32_t action_bytes, const lull_parameter_def *def) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_add_parameter(npc, action, action_bytes, def);
     lull_signals_leave(&mask);
     return answer;
@@ -398,7 +496,9 @@ int32_t lull_npc_add_parameter(lull_npc_id npc, const char *action, int32_t acti
 
 int32_t lull_npc_set_targets(lull_npc_id npc, const char *kind, int32_t kind_bytes, const char *targets, int32_t targets_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_set_targets(npc, kind, kind_bytes, targets, targets_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -406,7 +506,9 @@ int32_t lull_npc_set_targets(lull_npc_id npc, const char *kind, int32_t kind_byt
 
 int32_t lull_action_value_count(lull_world_id world, uint64_t reply, int32_t *count) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_action_value_count(world, reply, count);
     lull_signals_leave(&mask);
     return answer;
@@ -414,7 +516,9 @@ int32_t lull_action_value_count(lull_world_id world, uint64_t reply, int32_t *co
 
 int32_t lull_action_get_value(lull_world_id world, uint64_t reply, int32_t index, lull_action_value *value) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_action_get_value(world, reply, index, value);
     lull_signals_leave(&mask);
     return answer;
@@ -422,7 +526,9 @@ int32_t lull_action_get_value(lull_world_id world, uint64_t reply, int32_t index
 
 int32_t lull_action_value_text(lull_world_id world, uint64_t reply, int32_t index, char *buffer, int32_t capacity_bytes, int32_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_action_value_text(world, reply, index, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -430,7 +536,9 @@ int32_t lull_action_value_text(lull_world_id world, uint64_t reply, int32_t inde
 
 int32_t lull_action_accept(lull_world_id world, uint64_t reply) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_action_accept(world, reply);
     lull_signals_leave(&mask);
     return answer;
@@ -438,7 +546,9 @@ int32_t lull_action_accept(lull_world_id world, uint64_t reply) {
 
 int32_t lull_action_refuse(lull_world_id world, uint64_t reply, const char *reason, int32_t reason_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_action_refuse(world, reply, reason, reason_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -446,7 +556,9 @@ int32_t lull_action_refuse(lull_world_id world, uint64_t reply, const char *reas
 
 int32_t lull_npc_set_fact(lull_npc_id npc, const char *key, int32_t key_bytes, const char *text, int32_t text_bytes, int64_t from_ns, int64_t until_ns) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_set_fact(npc, key, key_bytes, text, text_bytes, from_ns, until_ns);
     lull_signals_leave(&mask);
     return answer;
@@ -454,7 +566,9 @@ int32_t lull_npc_set_fact(lull_npc_id npc, const char *key, int32_t key_bytes, c
 
 int32_t lull_world_set_fact(lull_world_id world, const char *key, int32_t key_bytes, const char *text, int32_t text_bytes, int64_t from_ns, int64_t until_ns) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_set_fact(world, key, key_bytes, text, text_bytes, from_ns, until_ns);
     lull_signals_leave(&mask);
     return answer;
@@ -462,7 +576,9 @@ int32_t lull_world_set_fact(lull_world_id world, const char *key, int32_t key_by
 
 int32_t lull_default_quest_def(lull_quest_def *def, uint32_t struct_size) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_default_quest_def(def, struct_size);
     lull_signals_leave(&mask);
     return answer;
@@ -470,7 +586,9 @@ int32_t lull_default_quest_def(lull_quest_def *def, uint32_t struct_size) {
 
 int32_t lull_npc_set_quest(lull_npc_id npc, const lull_quest_def *def) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_set_quest(npc, def);
     lull_signals_leave(&mask);
     return answer;
@@ -478,7 +596,9 @@ int32_t lull_npc_set_quest(lull_npc_id npc, const lull_quest_def *def) {
 
 int32_t lull_npc_quest_state(lull_npc_id npc, const char *id, int32_t id_bytes, int32_t *state) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_quest_state(npc, id, id_bytes, state);
     lull_signals_leave(&mask);
     return answer;
@@ -486,7 +606,9 @@ int32_t lull_npc_quest_state(lull_npc_id npc, const char *id, int32_t id_bytes, 
 
 int32_t lull_default_memory_def(lull_memory_def *def, uint32_t struct_size) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_default_memory_def(def, struct_size);
     lull_signals_leave(&mask);
     return answer;
@@ -494,7 +616,9 @@ int32_t lull_default_memory_def(lull_memory_def *def, uint32_t struct_size) {
 
 int32_t lull_npc_remember(lull_npc_id npc, const lull_memory_def *def) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_npc_remember(npc, def);
     lull_signals_leave(&mask);
     return answer;
@@ -502,7 +626,9 @@ int32_t lull_npc_remember(lull_npc_id npc, const lull_memory_def *def) {
 
 int32_t lull_world_set_game_time(lull_world_id world, int64_t game_time_ns) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_set_game_time(world, game_time_ns);
     lull_signals_leave(&mask);
     return answer;
@@ -510,7 +636,9 @@ int32_t lull_world_set_game_time(lull_world_id world, int64_t game_time_ns) {
 
 int32_t lull_world_save_memories(lull_world_id world, const char *path, int32_t path_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_save_memories(world, path, path_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -518,7 +646,9 @@ int32_t lull_world_save_memories(lull_world_id world, const char *path, int32_t 
 
 int32_t lull_world_load_memories(lull_world_id world, const char *path, int32_t path_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_load_memories(world, path, path_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -526,7 +656,9 @@ int32_t lull_world_load_memories(lull_world_id world, const char *path, int32_t 
 
 int32_t lull_world_save(lull_world_id world, void *buffer, int64_t capacity_bytes, int64_t *length_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_save(world, buffer, capacity_bytes, length_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -534,7 +666,9 @@ int32_t lull_world_save(lull_world_id world, void *buffer, int64_t capacity_byte
 
 int32_t lull_world_load(lull_world_id world, const void *data, int64_t data_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_load(world, data, data_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -542,7 +676,9 @@ int32_t lull_world_load(lull_world_id world, const void *data, int64_t data_byte
 
 int32_t lull_world_save_file(lull_world_id world, const char *path, int32_t path_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_save_file(world, path, path_bytes);
     lull_signals_leave(&mask);
     return answer;
@@ -550,7 +686,9 @@ int32_t lull_world_save_file(lull_world_id world, const char *path, int32_t path
 
 int32_t lull_world_load_file(lull_world_id world, const char *path, int32_t path_bytes) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_world_load_file(world, path, path_bytes);
     lull_signals_leave(&mask);
     return answer;

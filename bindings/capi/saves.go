@@ -8,6 +8,8 @@ package main
 import "C"
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"unsafe"
@@ -71,28 +73,41 @@ func worldSaveFile(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t
 }
 
 // replaceFile writes beside the file and renames, so that a crash leaves the
-// old or the new one.
+// old or the new one. A link stays one, and its target is replaced; what is no
+// file, such as a device, and what nobody may write are left alone.
 func replaceFile(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
-	if err == nil {
-		_, err = f.Write(data)
-		if e := f.Sync(); err == nil {
-			err = e
-		}
-		if e := f.Close(); err == nil {
-			err = e
-		}
-		if err == nil {
-			err = os.Rename(f.Name(), name)
-		}
+	defer func() {
 		if err != nil {
-			os.Remove(f.Name())
+			err = world.Errorf(world.File, "writing %s: %v", name, err)
 		}
+	}()
+	to := name
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		to = target
+	}
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(to); err == nil {
+		mode = info.Mode().Perm()
+		switch {
+		case !info.Mode().IsRegular():
+			return errors.New("it is there and no regular file")
+		case mode&0o200 == 0:
+			return errors.New("it is read-only")
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*.part")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), to)
 	}
 	if err != nil {
-		return world.Errorf(world.File, "writing %s: %v", name, err)
+		os.Remove(f.Name())
 	}
-	return nil
+	return err
 }
 
 func pathIn(path C.lullgo_const_char, bytes C.int32_t) (string, error) {
@@ -121,7 +136,12 @@ func atPath(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t,
 func worldLoadFile(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t) C.int32_t {
 	return atPath(id, path, bytes, func(w *world.World, name string) error {
 		info, err := os.Stat(name)
-		if err == nil && info.Size() > C.LULL_MAX_SAVE_BYTES {
+		switch {
+		case err != nil:
+			return world.Errorf(world.File, "reading: %v", err)
+		case !info.Mode().IsRegular(): // it may be endless, or make who reads it wait
+			return world.Errorf(world.File, "reading %s: it is no regular file", name)
+		case info.Size() > C.LULL_MAX_SAVE_BYTES:
 			return world.Errorf(world.TooLong, "%s has %d bytes: want %d at most", name, info.Size(),
 				C.LULL_MAX_SAVE_BYTES)
 		}

@@ -26,7 +26,12 @@ static sigset_t asynchronous;
 static sigset_t loader_mask;
 
 /* What Go needs on its threads, and what the processor raises: never blocked. */
-static const int kept_open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGURG, SIGPROF};
+static const int kept_open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGURG};
+
+/* This is the child of a fork, which has none of Go's threads: a call would wait
+ * for them for ever. */
+static volatile sig_atomic_t forked;
+static void in_child(void) { forked = 1; }
 
 int __real_sigaction(int number, const struct sigaction *act, struct sigaction *old);
 int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *old);
@@ -72,7 +77,10 @@ static void need_signal_stack(void) {
     sigaltstack(&ours, NULL);
 }
 
-void lull_signals_enter(lull_signal_mask *mask) {
+int lull_signals_enter(lull_signal_mask *mask) {
+    if (forked) {
+        return 0;
+    }
     pthread_sigmask(SIG_BLOCK, &asynchronous, &mask->set);
     need_signal_stack();
     if (!known_to_go) {
@@ -80,6 +88,7 @@ void lull_signals_enter(lull_signal_mask *mask) {
         lullgo_touch();
         pthread_sigmask(SIG_BLOCK, &asynchronous, NULL);
     }
+    return 1;
 }
 
 void lull_signals_leave(const lull_signal_mask *mask) { pthread_sigmask(SIG_SETMASK, &mask->set, NULL); }
@@ -118,6 +127,9 @@ __attribute__((constructor(101))) static void save(void) {
         sigemptyset(&asynchronous);
     }
     own_stack_made = shared && pthread_key_create(&own_stack, free_stack) == 0;
+    if (shared) {
+        pthread_atfork(NULL, NULL, in_child);
+    }
     loading = shared;
     pthread_sigmask(SIG_BLOCK, &asynchronous, &loader_mask);
 }
@@ -125,7 +137,21 @@ __attribute__((constructor(101))) static void save(void) {
 /* After Go's constructor, which stands first among those without priority. */
 __attribute__((constructor)) static void unblock(void) {
     loading = 0;
+    lull_signals_profiler();
     pthread_sigmask(SIG_SETMASK, &loader_mask, NULL);
+}
+
+/* Go opens SIGPROF on its own threads, whatever their mask. A timer's signal goes
+ * to the thread that runs, and a handler on a goroutine's stack of 8 KiB writes
+ * into what lies beneath. Go's threads have a stack for signals: there it runs. */
+void lull_signals_profiler(void) {
+    struct sigaction act;
+    if (!shared || __real_sigaction(SIGPROF, NULL, &act) != 0 || (act.sa_flags & SA_ONSTACK) ||
+        (!(act.sa_flags & SA_SIGINFO) && (act.sa_handler == SIG_DFL || act.sa_handler == SIG_IGN))) {
+        return;
+    }
+    act.sa_flags |= SA_ONSTACK;
+    __real_sigaction(SIGPROF, &act, NULL);
 }
 
 static uintptr_t fault_address(const ucontext_t *context) {

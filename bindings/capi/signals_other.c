@@ -13,5 +13,9 @@ __attribute__((constructor)) static void pin(void) {
 }
 #endif
 
-void lull_signals_enter(lull_signal_mask *mask) { (void)mask; }
+int lull_signals_enter(lull_signal_mask *mask) {
+    (void)mask;
+    return 1;
+}
 void lull_signals_leave(const lull_signal_mask *mask) { (void)mask; }
+void lull_signals_profiler(void) {}

@@ -25,7 +25,9 @@ static int64_t now_ms(void) {
  * collector may want to stop this thread meanwhile. */
 int32_t lull_world_destroy(lull_world_id world) {
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return LULL_ERROR_FORKED;
+    }
     int32_t answer = lullgo_destroy_begin(world);
     lull_signals_leave(&mask);
     int64_t last = now_ms() + LULL_DESTROY_MS_MAX;
@@ -52,7 +54,9 @@ int32_t lull_world_destroy(lull_world_id world) {
 static void end_all(void) {
     lull_world_id open[LULL_MAX_WORLDS];
     lull_signal_mask mask;
-    lull_signals_enter(&mask);
+    if (!lull_signals_enter(&mask)) {
+        return; /* the parent ends them */
+    }
     int32_t n = lullgo_open_worlds(open, LULL_MAX_WORLDS);
     for (int32_t i = 0; i < n; i++) {
         lullgo_destroy_begin(open[i]);

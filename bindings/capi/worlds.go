@@ -44,6 +44,7 @@ func worldCreate(def C.lullgo_const_lull_world_def, out *C.lull_world_id) C.int3
 		return refuse(err)
 	}
 	C.lull_exit_register()
+	C.lull_signals_profiler()
 	id, err := world.Create(d)
 	if err != nil {
 		return refuse(err)

@@ -122,7 +122,8 @@ enum lull_result {
     LULL_ERROR_MODEL = -17,           /* the model failed in the middle of a reply */
     LULL_ERROR_ABI = -18,             /* header and library do not fit together */
     LULL_ERROR_TIMEOUT = -19,         /* something did not end in its stated time */
-    LULL_ERROR_INTERNAL = -20         /* a bug of lull, caught at the boundary: please report the text */
+    LULL_ERROR_INTERNAL = -20,        /* a bug of lull, caught at the boundary: please report the text */
+    LULL_ERROR_FORKED = -21           /* this process was forked from one with lull: only its parent can use it */
 };
 
 /* Where a world is in its life. */
@@ -214,7 +215,7 @@ enum lull_event_kind {
     LULL_EVENT_SUMMARISED = 16,   /* old lines were replaced by a summary */
     LULL_EVENT_MEMORY_DURABLE = 17, /* all that was remembered until now is on the disk */
     LULL_EVENT_MEMORY_FAILED = 18,  /* memories cannot be written: text says why. Nothing is lost yet */
-    LULL_EVENT_MEMORY_SAVED = 19,   /* lull_world_save_memories is done; text is the path */
+    LULL_EVENT_MEMORY_SAVED = 19,   /* lull_world_save_memories is done; text is the whole path */
     LULL_EVENT_BLOCKED = 20,        /* a sentence was not said: a blocked word, or the host; text is said instead,
                                        or nothing */
     LULL_EVENT_JUDGE = 21           /* text is a sentence that nobody heard yet: lull_sentence_judge says whether it

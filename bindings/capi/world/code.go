@@ -32,6 +32,7 @@ const (
 	ABI             Code = -18
 	Timeout         Code = -19
 	Internal        Code = -20
+	Forked          Code = -21
 )
 
 // codeTexts is indexed by -Code: the name in lull.h and what it means.
@@ -57,6 +58,7 @@ var codeTexts = [...]struct{ name, text string }{
 	{"LULL_ERROR_ABI", "header and library do not fit together"},
 	{"LULL_ERROR_TIMEOUT", "something did not end in its stated time"},
 	{"LULL_ERROR_INTERNAL", "a bug of lull, caught at the boundary: please report it"},
+	{"LULL_ERROR_FORKED", "this process was forked from one with lull: only its parent can use it"},
 }
 
 // Known reports whether c is a result of lull.h.

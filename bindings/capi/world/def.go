@@ -3,6 +3,9 @@ package world
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/lull-npc/lull/runtime/assets"
@@ -80,11 +83,33 @@ func (d *Def) complete() error {
 	case d.BarkQuiet < 0 || d.ActionTimeout < 0 || d.ContentTimeout < 0:
 		return Errorf(InvalidArgument, "bark_quiet_ns, action_timeout_ns or content_timeout_ns is below 0")
 	}
+	if err := d.absolute(); err != nil {
+		return Errorf(InvalidArgument, "a path of def: %v", err)
+	}
 	if d.Player == "" {
 		d.Player = "Player"
 	}
 	if d.Requests == 0 {
 		d.Requests = defaultRequests
+	}
+	return nil
+}
+
+// absolute takes paths from where the host is now: loading reads them later,
+// when it may be elsewhere. What is there under no path is a name of the catalogue.
+func (d *Def) absolute() error {
+	for _, path := range []*string{&d.Model, &d.Library, &d.Cache, &d.MemoryFolder, &d.Embedder} {
+		if *path == "" {
+			continue
+		}
+		if _, err := os.Stat(*path); err != nil && path != &d.Cache && path != &d.MemoryFolder {
+			continue
+		}
+		full, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = full
 	}
 	return nil
 }
@@ -120,6 +145,19 @@ func (d Def) openScripted(_ context.Context, clock llm.Clock, admit llm.AdmitFun
 		Script: scripted.Echo, Context: size, MaxSequences: d.Sequences, MaxBatch: d.Batch,
 		Clock: clock, Admit: admit, Cost: scripted.Cost{TailNS: float64(d.TokenTime)},
 	})
+}
+
+// hostWords turn what the command line calls things into what a host does.
+var hostWords = strings.NewReplacer("--model", "def.model", "--llama-lib", "def.library", "--embedder", "def.embedder")
+
+// loadText is the text of a failed load, with the advice that it brings.
+func loadText(err error) string {
+	text := err.Error()
+	var missing *assets.Error
+	if errors.As(err, &missing) && missing.Hint() != "" {
+		text += "; " + missing.Hint()
+	}
+	return hostWords.Replace(text)
 }
 
 // loadCode is the result of a failed load.

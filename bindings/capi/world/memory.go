@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/lull-npc/lull/npc"
@@ -37,7 +38,7 @@ func openMemory(ctx context.Context, r *local.Runtime, d Def) (*memory, error) {
 	all, err := r.OpenMemories(ctx, local.MemoryConfig{WordsOnly: d.Embedder == "",
 		Embedder: local.EmbedderConfig{File: d.Embedder, Assets: d.assets()}})
 	if err != nil {
-		return nil, Errorf(loadCode(err), "memories: %v", err)
+		return nil, Errorf(loadCode(err), "memories: %s", loadText(err))
 	}
 	store, err := all.Open(cfg)
 	if err != nil {
@@ -125,7 +126,11 @@ func (w *World) SaveMemories(path string) error {
 	if err != nil {
 		return err
 	}
-	return memoryError(m.store.Save(path))
+	full, err := filepath.Abs(path) // it is written later, when the host may be elsewhere
+	if err != nil {
+		return Errorf(File, "%v", err)
+	}
+	return memoryError(m.store.Save(full))
 }
 
 // LoadMemories goes back to memories that were saved.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"os"
+	"slices"
 
 	"github.com/lull-npc/lull/npc"
 	"github.com/lull-npc/lull/runtime/llm"
@@ -89,6 +91,8 @@ func (d NPCDef) persona() (npc.Persona, error) {
 		return p, Errorf(InvalidArgument, "persona and persona_file are both given: want one")
 	case d.Persona != "":
 		p, err = npc.ParsePersona("persona", []byte(d.Persona))
+	case d.File != "" && !readable(d.File):
+		return p, Errorf(File, "persona_file %s is no regular file", d.File)
 	case d.File != "":
 		p, err = npc.LoadPersona(d.File)
 	default:
@@ -110,6 +114,13 @@ func (d NPCDef) persona() (npc.Persona, error) {
 		p.MaxTokens = d.Tokens
 	}
 	return p, nil
+}
+
+// readable is false for what is there and may be endless, or make who opens it
+// wait. A persona that lull ships needs no file.
+func readable(file string) bool {
+	info, err := os.Stat(file)
+	return err != nil || info.Mode().IsRegular() || slices.Contains(npc.Shipped(), file)
 }
 
 // talkError gives an error of package npc the result that the host gets.

@@ -158,7 +158,12 @@ func BeginDestroy(id ID) error {
 		worlds.ending = map[uint32]*World{}
 	}
 	worlds.ending[w.generation] = w
-	go w.end()
+	go func() {
+		w.end()
+		worlds.mu.Lock()
+		defer worlds.mu.Unlock()
+		delete(worlds.ending, w.generation) // nobody asks for one that was late
+	}()
 	return nil
 }
 
@@ -167,17 +172,7 @@ func BeginDestroy(id ID) error {
 func Ended(id ID) bool {
 	worlds.mu.Lock()
 	defer worlds.mu.Unlock()
-	w := worlds.ending[id.Generation]
-	if w == nil {
-		return true
-	}
-	select {
-	case <-w.ended:
-		delete(worlds.ending, id.Generation)
-		return true
-	default:
-		return false
-	}
+	return worlds.ending[id.Generation] == nil
 }
 
 // Open lists the worlds that are open. Safe for concurrent use.
@@ -199,7 +194,6 @@ func Destroy(ctx context.Context, id ID) error {
 	}
 	select {
 	case <-w.ended:
-		Ended(id)
 		return nil
 	case <-ctx.Done():
 		return Errorf(Timeout, "the world did not end in time")

@@ -107,8 +107,8 @@ func (w *World) load(ctx context.Context) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		w.loadErr = Errorf(loadCode(err), "%v", err)
-		w.log.add(LogError, err.Error())
+		w.loadErr = Errorf(loadCode(err), "%s", loadText(err))
+		w.log.add(LogError, w.loadErr.Error())
 		return
 	}
 	if err := rehearse(r.Model); err != nil { // a reply will say why it can't be

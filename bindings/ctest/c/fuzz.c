@@ -581,7 +581,7 @@ static void *run(void *data) {
     r.x = j->seed * 0x9e3779b97f4a7c15u + 1;
     for (i = 0; i < j->calls && !failed; i++) {
         int32_t result = one_call(&r, save, room, &length);
-        if (result > 1 || result < -20 || result == LULL_ERROR_INTERNAL || result == LULL_ERROR_TIMEOUT) {
+        if (result > 1 || result < -21 || result == LULL_ERROR_INTERNAL || result == LULL_ERROR_TIMEOUT) {
             char why[2048] = "";
             lull_world_id none = {0, 0};
             lull_last_error(none, why, sizeof why, NULL);

@@ -48,6 +48,8 @@ namespace Lull.Native
         LULL_ERROR_TIMEOUT = -19,
         /// <summary>a bug of lull, caught at the boundary: please report the text</summary>
         LULL_ERROR_INTERNAL = -20,
+        /// <summary>this process was forked from one with lull: only its parent can use it</summary>
+        LULL_ERROR_FORKED = -21,
     }
 
     /// <summary>Where a world is in its life.</summary>
@@ -179,7 +181,7 @@ namespace Lull.Native
         LULL_EVENT_MEMORY_DURABLE = 17,
         /// <summary>memories cannot be written: text says why. Nothing is lost yet</summary>
         LULL_EVENT_MEMORY_FAILED = 18,
-        /// <summary>lull_world_save_memories is done; text is the path</summary>
+        /// <summary>lull_world_save_memories is done; text is the whole path</summary>
         LULL_EVENT_MEMORY_SAVED = 19,
         /// <summary>
         /// a sentence was not said: a blocked word, or the host; text is said instead,
