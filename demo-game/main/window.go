@@ -118,19 +118,22 @@ func (w *window) begins() error {
 	if w.meter, err = meter.New(headless.Period); err != nil {
 		return err
 	}
-	var files play.Files = play.Folder{Dir: w.o.dir, Direct: w.o.scripted}
+	dir, lang, keys := w.o.dir, "", input.Default()
+	if !w.o.serve {
+		if lang, keys, err = play.ReadSettings(play.Folder{Dir: dir}); err != nil {
+			w.tell(err.Error())
+		}
+	}
+	if w.script != nil { // it saves, and changes the language: not the player's
+		dir = filepath.Join(dir, "script")
+	}
+	var files play.Files = play.Folder{Dir: dir, Direct: w.o.scripted}
 	if w.o.serve {
 		files = nil
 	}
-	memories := filepath.Join(w.o.dir, "memories")
+	memories := filepath.Join(dir, "memories")
 	if len(w.o.measure) > 0 { // a run begins with nothing
 		memories = ""
-	}
-	lang, keys := "", input.Default()
-	if files != nil {
-		if lang, keys, err = play.ReadSettings(files); err != nil {
-			w.tell(err.Error())
-		}
 	}
 	if w.o.lang != "" {
 		lang = w.o.lang
@@ -141,7 +144,7 @@ func (w *window) begins() error {
 		return err
 	}
 	w.game = play.New(play.Config{Game: w.data, Voices: w.voices, Files: files, Lang: lang, Keys: keys,
-		Policy: w.policy()})
+		Policy: w.policy(), Auto: len(w.o.measure) == 0})
 	w.game.ShowHUD(w.o.hud)
 	w.tick = 0
 	return nil
@@ -166,11 +169,24 @@ func (w *window) run() error {
 	if w.timer != nil {
 		w.timer.Close()
 	}
+	w.keep()
 	for _, fault := range w.game.Faults() { // the player saw them as notes
 		w.tell(fault.Error())
 	}
 	return errors.Join(err, w.err, w.voices.Close())
 }
+
+// keep saves what was played since the game last saved by itself.
+func (w *window) keep() {
+	w.game.Autosave()
+	for end := time.Now().Add(keepWait); w.game.Busy() && time.Now().Before(end); {
+		w.game.Files()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// keepWait bounds how long a slow disk holds up the end.
+const keepWait = 3 * time.Second
 
 // Layout implements ebiten.Game: a pixel of the screen is a pixel of the window.
 func (w *window) Layout(width, height int) (int, int) {

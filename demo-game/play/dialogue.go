@@ -68,6 +68,10 @@ func (g *Game) playDialogue(in *input.Frame) {
 	case in.Pressed(input.Back) || in.Pressed(input.Menu):
 		g.screen = ui.Explore
 		g.settle()
+		if g.told {
+			g.told = false
+			g.Autosave()
+		}
 	case in.Pressed(input.Say):
 		g.typing, g.input = true, nil
 	case g.choose(in, len(g.topics()), topicRow):
@@ -106,7 +110,7 @@ func (g *Game) say(line string) {
 }
 
 func (g *Game) ask(line string) {
-	g.first.asked = true
+	g.first.asked, g.told = true, true
 	g.thinks[g.talkTo] = true
 	g.reply[g.talkTo] = ""
 	g.voices.Say(g.talkTo, line, g.Now())

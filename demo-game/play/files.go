@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/lull-npc/lull/demo-game/input"
 	"github.com/lull-npc/lull/demo-game/rules"
@@ -19,13 +20,22 @@ type Files interface {
 	Read(name string) ([]byte, error)
 	Write(name string, data []byte) error
 	Path(name string) string // for the file of the memories
-	Now() bool               // read and write on the game thread: for tests
+	Newest(names ...string) string
+	Now() bool // read and write on the game thread: for tests
 }
 
-// The names of the files of a save.
+// slot names the files of a save: the game, and what people remember.
+type slot struct{ game, memories string }
+
+// The slots. What the player saved stays until the player saves again; the game
+// writes its own where an area is entered, when a talk is over, after a fight and
+// at the end.
+var (
+	byHand   = slot{"save.json", "save.memories"}
+	byItself = slot{"auto.json", "auto.memories"}
+)
+
 const (
-	saveFile     = "save.json"
-	memoryFile   = "save.memories"
 	settingsFile = "settings.json"
 
 	// maxSave bounds what is read: an hour of talk is a megabyte.
@@ -47,6 +57,17 @@ func (f Folder) Now() bool { return f.Direct }
 
 // Path implements Files.
 func (f Folder) Path(name string) string { return filepath.Join(f.Dir, name) }
+
+// Newest implements Files: the one that was written last, "" where there is none.
+func (f Folder) Newest(names ...string) (newest string) {
+	var last time.Time
+	for _, name := range names {
+		if info, err := os.Stat(f.Path(name)); err == nil && info.ModTime().After(last) {
+			newest, last = name, info.ModTime()
+		}
+	}
+	return newest
+}
 
 // Read implements Files.
 func (f Folder) Read(name string) ([]byte, error) {
@@ -94,15 +115,42 @@ type settings struct {
 	Raw  json.RawMessage `json:"keys"`
 }
 
+// fileKind says what was done with files.
+type fileKind uint8
+
+const (
+	wrote fileKind = iota
+	read
+	recalled // the memories of a save, or of none
+)
+
 type fileResult struct {
-	save bool
+	kind fileKind
+	slot slot
 	data []byte
 	err  error
 }
 
 // Save writes the game. A note says when it is done.
-func (g *Game) Save() {
-	if g.cfg.Files == nil || g.busy {
+func (g *Game) Save() { g.save(byHand) }
+
+// Autosave writes the game into the slot that is the game's own, where there is
+// a game, and tells only what goes wrong.
+func (g *Game) Autosave() {
+	if g.cfg.Auto && g.screen != ui.Title {
+		g.save(byItself)
+	}
+}
+
+// save writes a slot, now or when the files are free.
+func (g *Game) save(to slot) {
+	if g.cfg.Files == nil {
+		return
+	}
+	if g.busy {
+		if g.next == nil || to == byHand { // what the player asks for goes first
+			g.next = func() { g.save(to) }
+		}
 		return
 	}
 	voices, err := g.voices.Save()
@@ -115,68 +163,96 @@ func (g *Game) Save() {
 		g.fault("note.save_failed", err)
 		return
 	}
-	memories, _ := g.voices.MemoryFiles()
+	memories := g.voices.KeepMemories()
 	g.do(func() fileResult {
-		err := g.cfg.Files.Write(saveFile, raw)
+		err := g.cfg.Files.Write(to.game, raw)
 		if err == nil && memories != nil {
-			err = memories(g.cfg.Files.Path(memoryFile))
+			err = memories(g.cfg.Files.Path(to.memories))
 		}
-		return fileResult{save: true, err: err}
+		return fileResult{kind: wrote, slot: to, err: err}
 	})
 }
 
-// Load takes the saved game up.
-func (g *Game) Load() {
-	if g.cfg.Files == nil || g.busy {
+// Load takes up the game that the player saved.
+func (g *Game) Load() { g.resume(byHand) }
+
+// Continue takes up what was saved last, by the player or by the game itself.
+func (g *Game) Continue() {
+	from := byHand
+	if g.cfg.Files != nil && g.cfg.Files.Newest(byItself.game, byHand.game) == byItself.game {
+		from = byItself
+	}
+	g.resume(from)
+}
+
+func (g *Game) resume(from slot) {
+	if g.cfg.Files == nil {
 		return
 	}
-	_, memories := g.voices.MemoryFiles()
+	if g.busy {
+		g.next = func() { g.resume(from) }
+		return
+	}
 	g.do(func() fileResult {
-		raw, err := g.cfg.Files.Read(saveFile)
+		raw, err := g.cfg.Files.Read(from.game)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errors.New("there is no saved game yet")
 		}
-		if err == nil && memories != nil {
-			_, err = os.Stat(g.cfg.Files.Path(memoryFile))
-			switch {
-			case err == nil:
-				err = memories(g.cfg.Files.Path(memoryFile))
-			case errors.Is(err, fs.ErrNotExist): // saved where no memories were open
-				err = nil
-			}
-		}
-		return fileResult{data: raw, err: err}
+		return fileResult{kind: read, slot: from, data: raw, err: err}
 	})
+}
+
+// recall goes back to the memories of a save; "" is none.
+func (g *Game) recall(file string) {
+	if work := g.voices.Recall(file); work != nil {
+		g.do(func() fileResult { return fileResult{kind: recalled, err: work()} })
+	}
 }
 
 // do runs something with files off the game thread, one at a time.
 func (g *Game) do(work func() fileResult) {
 	g.busy = true
-	if g.cfg.Files.Now() {
+	if g.cfg.Files == nil || g.cfg.Files.Now() {
 		g.results <- work()
 		return
 	}
 	go func() { g.results <- work() }()
 }
 
-// finishFiles takes what came of it.
-func (g *Game) finishFiles() {
+// Files takes what came of a save or a load; Tick does it as well.
+func (g *Game) Files() {
 	select {
 	case r := <-g.results:
 		g.busy = false
-		switch {
-		case r.err != nil && r.save:
-			g.fault("note.save_failed", r.err)
-		case r.err != nil:
-			g.fault("note.load_failed", r.err)
-		case r.save:
-			g.note(g.text("note.saved"))
-		default:
-			if err := g.restore(r.data); err != nil {
-				g.fault("note.load_failed", err)
-			}
+		g.finish(&r)
+		if next := g.next; next != nil && !g.busy {
+			g.next = nil
+			next()
 		}
 	default:
+	}
+}
+
+func (g *Game) finish(r *fileResult) {
+	if r.kind == read && r.err == nil {
+		r.err = g.restore(r.data)
+	}
+	switch {
+	case r.kind == wrote && r.err == nil:
+		g.unsaved = false
+		if r.slot == byHand {
+			g.note(g.text("note.saved"))
+		}
+	case r.kind == wrote && r.slot == byItself && g.unsaved: // it was told once
+	case r.kind == wrote:
+		g.unsaved = r.slot == byItself
+		g.fault("note.save_failed", r.err)
+	case r.kind == recalled && r.err != nil:
+		g.fault("note.recall_failed", r.err)
+	case r.err != nil:
+		g.fault("note.load_failed", r.err)
+	case r.kind == read:
+		g.recall(g.cfg.Files.Path(r.slot.memories))
 	}
 }
 
@@ -196,11 +272,17 @@ func (g *Game) restore(raw []byte) error {
 	if err := g.voices.Load(s.Voices); err != nil {
 		return err
 	}
-	g.world, g.heard, g.bubbles, g.talkTo = w, nil, map[string]bubble{}, ""
+	g.enterGame(w)
 	g.tick = max(g.tick, s.Tick)
-	g.screen, g.loading = ui.Loading, loadingTicks
 	g.note(g.text("note.loaded"))
 	return nil
+}
+
+// enterGame shows the loading screen of a game, where nothing was said yet.
+func (g *Game) enterGame(w *rules.World) {
+	g.world, g.heard, g.bubbles, g.talkTo, g.told = w, nil, map[string]bubble{}, "", false
+	g.thinks, g.reply = map[string]bool{}, map[string]string{}
+	g.load()
 }
 
 // saveSettings keeps keys and language, which no game depends on: a failure is

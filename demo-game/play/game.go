@@ -56,6 +56,7 @@ type Config struct {
 	Game   *data.Game
 	Voices *talk.Voices
 	Files  Files // nil: nothing can be saved
+	Auto   bool  // the game saves by itself
 	Lang   string
 	Keys   *input.Bindings // nil: the default ones
 	Policy string          // at first; "" is lull
@@ -108,7 +109,10 @@ type Game struct {
 	keyNote string
 
 	results chan fileResult
-	busy    bool // a file is being written or read
+	busy    bool   // a file is being written or read
+	next    func() // what is done with files then; nil: nothing
+	unsaved bool   // the game could not save by itself, and told so
+	told    bool   // the player said something since the last save
 	events  []rules.Event
 	heardIn []talk.Heard
 	sounds  []Sound
@@ -262,7 +266,7 @@ func (g *Game) Tick(in *input.Frame) {
 		g.caption = in.Caption
 	}
 	g.ended = g.ended || in.Ended
-	g.finishFiles()
+	g.Files()
 	g.global(in)
 	if !g.paused {
 		g.play(in)

@@ -64,6 +64,7 @@ func (g *Game) playMenu(in *input.Frame) {
 	case language:
 		g.nextLanguage()
 	case title:
+		g.Autosave()
 		g.screen, g.chosen = ui.Title, 0
 	default:
 		if g.world.Use(usable[g.chosen-fixed]) {

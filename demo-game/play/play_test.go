@@ -185,7 +185,7 @@ func TestSaveAndLoad(t *testing.T) {
 func TestDamagedSave(t *testing.T) {
 	for _, text := range []string{"", "{", `{"lull_demo":9}`, `{"lull_demo":1,"world":{"Area":"moon"}}`} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, saveFile), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, byHand.game), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		h := begin(t, dir, "en")

@@ -19,11 +19,9 @@ func (g *Game) playTitle(in *input.Frame) {
 	}
 	switch g.chosen {
 	case begin:
-		g.world = rules.New(g.data)
-		g.heard, g.bubbles = nil, map[string]bubble{}
-		g.load()
+		g.begin()
 	case goOn:
-		g.Load()
+		g.Continue()
 	case language:
 		g.nextLanguage()
 	case keys:
@@ -31,6 +29,19 @@ func (g *Game) playTitle(in *input.Frame) {
 	case quit:
 		g.quit = true
 	}
+}
+
+// begin begins a new game, of which nobody knows anything.
+func (g *Game) begin() {
+	if g.busy {
+		g.next = g.begin
+		return
+	}
+	g.enterGame(rules.New(g.data))
+	if err := g.voices.Begin(); err != nil {
+		g.fault("note.voice_failed", err)
+	}
+	g.recall("")
 }
 
 // load shows the loading screen while an area streams in.
@@ -126,6 +137,7 @@ func (g *Game) happen(e *rules.Event) {
 	case rules.Entered:
 		g.bubbles = map[string]bubble{}
 		g.load()
+		g.Autosave()
 	case rules.Met:
 		g.meet(e.Who)
 	case rules.Dug:
@@ -140,6 +152,7 @@ func (g *Game) happen(e *rules.Event) {
 		g.voices.Bark(wren, "won", g.Now())
 		g.voices.Cue(wren, "All the wolves are beaten. You and the player won", g.Now())
 		g.learn()
+		g.Autosave()
 	case rules.Struck:
 		g.sound(Hit)
 	case rules.Bitten:
@@ -154,6 +167,7 @@ func (g *Game) happen(e *rules.Event) {
 		g.sound(Chime)
 		g.note(g.text("note.prize"))
 		g.learn()
+		g.Autosave()
 	case rules.Told:
 		g.voices.Tell(e.Who, e.From, e.Text, g.Now())
 		g.note(g.text("note.rumour", "from", g.called(e.From), "to", g.called(e.Who)))

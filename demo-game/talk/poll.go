@@ -127,13 +127,13 @@ func (v *Voices) Decides() (scheduler.Decision, bool) {
 	return rt.Decision(), !rt.Spec().Plain
 }
 
-// MemoryFiles gives what saves and loads the memories beside a save, for another
-// goroutine; both are nil where no store is open.
-func (v *Voices) MemoryFiles() (save, load func(file string) error) {
+// KeepMemories gives what writes the memories into a file beside a save, for
+// another goroutine; nil where no store is open.
+func (v *Voices) KeepMemories() func(file string) error {
 	if v.stage.Store == nil {
-		return nil, nil
+		return nil
 	}
-	return v.stage.Store.SaveNow, v.stage.Store.Load
+	return v.stage.Store.SaveNow
 }
 
 // Memories counts what is remembered. It takes its time: for tests and tools.

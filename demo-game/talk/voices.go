@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -71,7 +74,9 @@ type Voices struct {
 	opening bool
 	err     error // of the last opening
 
-	past   []byte // the world's save, while there is none
+	past   []byte  // the world's save, while there is none
+	blank  []byte  // what a world's save is where nobody lived through anything
+	recall *string // the file of memories to go back to when a store is open, "" to none; nil: nothing is wished
 	facts  map[string]npc.Fact
 	offers map[string]npc.Offer
 	quest  npc.QuestState
@@ -191,6 +196,12 @@ func (v *Voices) takeOver(r result) {
 		v.queue = append(v.queue, Heard{Kind: Failed, Text: r.policy, Err: v.err})
 		return
 	}
+	if file := v.recall; file != nil && v.stage.Store != nil {
+		v.recall = nil
+		if err := recall(v.stage.Store, *file); err != nil {
+			v.queue = append(v.queue, Heard{Kind: Failed, Err: err})
+		}
+	}
 	v.remember()
 	v.queue = append(v.queue, Heard{Kind: Switched, Text: r.policy})
 }
@@ -222,8 +233,11 @@ func (v *Voices) raise() error {
 		}
 		err = errors.Join(err, w.Add(npc.AgentSpec{ID: npc.AgentID(p.ID), Persona: persona, Offer: v.offers[p.ID]}))
 	}
-	if v.past != nil {
-		err = errors.Join(err, w.Load(v.past))
+	if err == nil {
+		v.blank, err = w.Save()
+	}
+	if v.past != nil && err == nil {
+		err = w.Load(v.past)
 	}
 	if err != nil {
 		w.Close()
@@ -526,6 +540,52 @@ func (v *Voices) Load(raw []byte) error {
 		v.facts = map[string]npc.Fact{}
 	}
 	return nil
+}
+
+// Begin has people begin anew: nobody knows what was lived through. Memories are
+// another matter: see Recall.
+func (v *Voices) Begin() error {
+	v.past, v.facts, v.untold = nil, map[string]npc.Fact{}, nil
+	if v.world == nil {
+		return nil
+	}
+	return v.world.Load(v.blank)
+}
+
+// Recall gives what goes back to the memories in a file, "" to none, for another
+// goroutine. Where no store is open yet it is nil, and is done when one is.
+func (v *Voices) Recall(file string) func() error {
+	store := v.stage.Store
+	if store == nil {
+		v.recall = &file
+		return nil
+	}
+	v.recall = nil
+	return func() error { return recall(store, file) }
+}
+
+// recall goes back to the memories in a file. A game that was saved where no
+// memories were open has none.
+func recall(store *rag.Store, file string) error {
+	if file != "" {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			return store.Load(file)
+		}
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "lull-demo")
+	if err != nil {
+		return err
+	}
+	none, err := rag.Open(rag.DefaultConfig(""))
+	if err == nil {
+		file = filepath.Join(dir, "none")
+		err = errors.Join(none.SaveNow(file), none.Close())
+	}
+	if err == nil {
+		err = store.Load(file)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // Close ends everything, at most after some seconds.
