@@ -10,10 +10,10 @@ exports=$PWD/bindings/capi/exports_gen
 flags="-s -w -X main.version=$version"
 
 # zig brings a C compiler and the symbols of old C libraries for every system.
-zig() {
-    PYTHONPATH="$PWD/.cache/python" python3 -m ziglang version >/dev/null
-    echo "python3 -m ziglang cc -target $1"
-}
+# Its program is called itself: through Python, each of a build's hundred calls
+# takes a second more.
+zig=$(PYTHONPATH="$PWD/.cache/python" python3 -c 'import os, ziglang
+print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
 
 # ffi ARCH FOLDER SOURCES…: libffi as an archive, built as its package for Node
 # builds it. A player's machine may have another libffi, or none.
@@ -32,27 +32,26 @@ ffi() {
     build=$PWD/.cache/libffi/$arch
     mkdir -p "$build"
     for file in prep_cif.c types.c raw_api.c closures.c "$@"; do
-        $cc -c -O2 -fPIC -w -DPIC -DFFI_BUILDING -DHAVE_CONFIG_H -I$source/include -I"$source/config/linux/$folder" \
-            "$source/src/$file" -o "$build/$(basename "$file").o"
+        "$zig" cc -target "$abi" -c -O2 -fPIC -w -DPIC -DFFI_BUILDING -DHAVE_CONFIG_H \
+            -I$source/include -I"$source/config/linux/$folder" "$source/src/$file" -o "$build/$(basename "$file").o"
     done
     rm -f "$build/libffi.a"
-    python3 -m ziglang ar rcs "$build/libffi.a" "$build"/*.o
+    "$zig" ar rcs "$build/libffi.a" "$build"/*.o
     cp $source/LICENSE "dist/linux-$arch/LICENSE-libffi"
 }
 
 # linux ARCH TARGET: a library that needs no newer C library than TARGET says.
 linux() {
-    out=dist/linux-$1
-    cc=$(zig "$2")
-    export PYTHONPATH="$PWD/.cache/python"
+    out=dist/linux-$1 abi=$2
     case "$1" in
     amd64) ffi amd64 x64 x86/ffi64.c x86/ffiw64.c x86/unix64.S x86/win64.S ;;
     arm64) ffi arm64 arm64 aarch64/ffi.c aarch64/sysv.S ;;
     esac
     # CGO_CFLAGS takes the place of Go's own -O2, and without that zig brings its
     # checks of undefined behaviour, which want 256 KiB of each thread of the host.
-    GOOS=linux GOARCH=$1 CGO_ENABLED=1 CC=$cc CGO_CFLAGS="-O2 -fno-sanitize=undefined -DLULL_STATIC_FFI" \
-        CGO_LDFLAGS="-Wl,--wrap=dlopen -Wl,--wrap=dlsym $build/libffi.a" \
+    GOOS=linux GOARCH=$1 CGO_ENABLED=1 CC="'$zig' cc -target $abi" \
+        CGO_CFLAGS="-O2 -fno-sanitize=undefined -DLULL_STATIC_FFI" \
+        CGO_LDFLAGS="-Wl,--wrap=dlopen -Wl,--wrap=dlsym '$build/libffi.a'" \
         go build -buildmode=c-shared -trimpath \
         -ldflags "$flags -extldflags '-Wl,--version-script=$exports.map'" -o "$out/liblull.so" ./bindings/capi
     rm -f "$out/liblull.h" # Go's own header; lull.h is ours

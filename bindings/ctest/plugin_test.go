@@ -1,9 +1,12 @@
 package ctest
 
 import (
+	"debug/elf"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +65,71 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE p, SIZE_T n) { return System
 	}
 	command(t, time.Minute, nil, "x86_64-w64-mingw32-gcc", "-shared", source, "-ladvapi32",
 		"-o", filepath.Join(system, "bcryptprimitives.dll"))
+}
+
+// TestPluginLoads has a host open the library of dist/ when it runs already, as
+// most engines do: then there is little room for data of each thread, and the
+// symbols that a player's C library must have are old ones.
+func TestPluginLoads(t *testing.T) {
+	if !soak() {
+		t.Skip("dist/ may be older than the header: set LULL_SOAK=1 after make plugin")
+	}
+	for target, newest := range map[string]string{"linux-amd64": "GLIBC_2.17", "linux-arm64": "GLIBC_2.28"} {
+		t.Run(target, func(t *testing.T) {
+			name := filepath.Join("../../dist", target, "liblull.so")
+			f, err := elf.Open(name)
+			if err != nil {
+				t.Skip("no library: run make plugin")
+			}
+			defer f.Close()
+			for _, p := range f.Progs {
+				if p.Type == elf.PT_TLS && p.Memsz > 512 {
+					t.Errorf("each thread has %d bytes of the library's: a host that runs can't open it", p.Memsz)
+				}
+			}
+			imports, err := f.ImportedSymbols()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range imports {
+				if strings.HasPrefix(s.Version, "GLIBC_") && older(newest, s.Version) {
+					t.Errorf("%s wants %s", s.Name, s.Version)
+				}
+			}
+			libraries, err := f.ImportedLibraries()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log("it wants ", strings.Join(libraries, ", "))
+		})
+	}
+	t.Run("python", func(t *testing.T) {
+		name, err := filepath.Abs("../../dist/linux-amd64/liblull.so")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(name); err != nil || runtime.GOOS+runtime.GOARCH != "linuxamd64" {
+			t.Skip("no library for this machine: run make plugin")
+		}
+		command(t, time.Minute, nil, need(t, "python3", "python3"), "-c",
+			"import ctypes, sys; ctypes.CDLL(sys.argv[1])", name)
+	})
+}
+
+// older compares versions of the C library, such as GLIBC_2.3.4.
+func older(a, b string) bool {
+	numbers := func(v string) []int {
+		var out []int
+		for part := range strings.SplitSeq(strings.TrimPrefix(v, "GLIBC_"), ".") {
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				n = 1 << 20 // GLIBC_PRIVATE: never a symbol to rely on
+			}
+			out = append(out, n)
+		}
+		return out
+	}
+	return slices.Compare(numbers(a), numbers(b)) < 0
 }
 
 // TestPlugin lets what stands in dist/ hold the conversation of every client,
