@@ -81,6 +81,7 @@ for target in "$@"; do
     *) echo "plugin: no target $target" >&2; exit 2 ;;
     esac
     cp bindings/include/lull.h bindings/include/lull.hpp "dist/$target/include/"
-    cp LICENSE "dist/$target/"
+    cp LICENSE bindings/README.md bindings/abi.golden.txt bindings/love/lull_cdef.lua \
+        bindings/unity/com.lull.npc/Runtime/Native.g.cs "dist/$target/"
     ls -l "dist/$target"
 done

@@ -78,8 +78,10 @@ struct WorldDef : lull_world_def {
     WorldDef() : lull_world_def() { lull_default_world_def(this, sizeof(lull_world_def)); }
 };
 
-// size is a length as lull takes it.
-inline int32_t size(std::string_view text) { return static_cast<int32_t>(text.size()); }
+// size is a length as lull takes it, which refuses what is beyond its limits.
+inline int32_t size(std::string_view text) {
+    return text.size() > INT32_MAX ? INT32_MAX : static_cast<int32_t>(text.size());
+}
 
 // NpcDef is lull_npc_def with its defaults.
 struct NpcDef : lull_npc_def {
