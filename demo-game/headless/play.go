@@ -79,6 +79,9 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 				done, failed, ttft := x.game.Replies()
 				r.Runs = append(r.Runs, x.meter.Run(policy, repeat, done, failed, ttft))
 				r.Transcript = x.game.Transcript()
+				if x.model.Name != "" && !o.Virtual {
+					r.Host.Model, r.Host.Llama = x.model.Name, x.model.Library
+				}
 			}
 			if err != nil {
 				r.Interrupted = ctx.Err() != nil
@@ -113,6 +116,7 @@ type run struct {
 	game   *play.Game
 	voices *talk.Voices
 	meter  *meter.Meter
+	model  llm.Info // what spoke
 	clock  llm.Clock
 	timer  *load.Timer
 	grid   *metrics.Grid
@@ -142,6 +146,7 @@ func (x *run) play(ctx context.Context) (err error) {
 	if err := x.wake(ctx); err != nil {
 		return err
 	}
+	x.model = x.voices.Model()
 	for tick := int64(0); !x.game.Ended() && !x.game.Quit(); tick++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -18,8 +18,9 @@ type Start struct {
 }
 
 // Watch notes what came meanwhile, age after the process began: the first frame,
-// and all else where the voices are those to be timed. Call once a frame.
-func (s *Start) Watch(g *play.Game, opening bool, age time.Duration, voices bool) {
+// and all else where the voices are those to be timed; silent says that none are
+// there yet. Call once a frame.
+func (s *Start) Watch(g *play.Game, silent bool, age time.Duration, voices bool) {
 	note := func(p **float64, is bool, value float64) {
 		if *p == nil && is {
 			*p = &value
@@ -30,7 +31,7 @@ func (s *Start) Watch(g *play.Game, opening bool, age time.Duration, voices bool
 	if !voices {
 		return
 	}
-	note(&s.ModelReady, !opening, seconds)
+	note(&s.ModelReady, !silent, seconds)
 	asked, barked, spoke := g.FirstSaid()
 	note(&s.Asked, asked, seconds)
 	if s.Asked != nil {
@@ -50,7 +51,7 @@ func (s *Start) String() string {
 		}
 		return strconv.FormatFloat(*x, 'f', digits, 64) + " " + unit
 	}
-	return "start: first frame after " + say(s.FirstFrame, "s") + ", the model ready after " + say(s.ModelReady, "s") +
-		"; after the first line said, a bark in " + say(s.FirstBark, "ms") + " and a word of the reply in " +
+	return "start: first frame after " + say(s.FirstFrame, "s") + "; the model ready: " + say(s.ModelReady, "s") +
+		"; after the first line said, a bark: " + say(s.FirstBark, "ms") + ", a word of the reply: " +
 		say(s.FirstWord, "ms")
 }

@@ -90,7 +90,7 @@ func parse(args []string, diag io.Writer) (*options, error) {
 	o := &options{shots: map[int64]bool{}}
 	f := flag.NewFlagSet("lull-demo", flag.ContinueOnError)
 	f.SetOutput(diag)
-	f.StringVar(&o.lang, "lang", "", "language of the screen: en or ko (default: as last time)")
+	f.StringVar(&o.lang, "lang", "", "language of the screen: en or ko (default: as last time, at first the system's)")
 	f.StringVar(&o.policy, "policy", harness.PolicyLull, "what runs the model: "+strings.Join(talk.Policies, ", "))
 	f.StringVar(&o.script, "script", "", "play a script instead of a person: tour, or a file")
 	f.StringVar(&o.dir, "dir", "", "folder of saves, memories and settings (default: the user's configuration folder)")

@@ -135,6 +135,6 @@ func (w *window) watch() {
 		}
 	}
 	_, opening := w.voices.Opening()
-	w.start.Watch(w.game, opening, w.age+time.Duration(w.clock.Now()-w.begun),
+	w.start.Watch(w.game, opening || w.voices.Err() != nil, w.age+time.Duration(w.clock.Now()-w.begun),
 		w.policy() == timed && w.measured.runs <= len(w.o.measure))
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"image"
@@ -10,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -135,9 +138,7 @@ func (w *window) begins() error {
 	if len(w.o.measure) > 0 { // a run begins with nothing
 		memories = ""
 	}
-	if w.o.lang != "" {
-		lang = w.o.lang
-	}
+	lang = cmp.Or(w.o.lang, lang, localeLang())
 	w.voices, err = talk.New(talk.Config{Game: w.data, Open: w.o.opener(w.data, memories, w.tell), Direct: w.o.scripted,
 		Observe: w.meter.Observe})
 	if err != nil {
@@ -148,6 +149,17 @@ func (w *window) begins() error {
 	w.game.ShowHUD(w.o.hud)
 	w.tick = 0
 	return nil
+}
+
+// localeLang is the language that the system is set to, "" where the game has it
+// not.
+func localeLang() string {
+	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_MESSAGES"), os.Getenv("LANG"))
+	lang, _, _ := strings.Cut(locale, "_")
+	if slices.Contains(data.Languages, lang) {
+		return lang
+	}
+	return ""
 }
 
 func (w *window) tell(text string) { fmt.Fprintln(w.diag, "lull-demo:", text) }
@@ -170,10 +182,16 @@ func (w *window) run() error {
 		w.timer.Close()
 	}
 	w.keep()
-	for _, fault := range w.game.Faults() { // the player saw them as notes
-		w.tell(fault.Error())
+	var silent error // what leaves a script without voices ends it as a failure
+	if w.script != nil {
+		silent = w.voices.Err()
 	}
-	return errors.Join(err, w.err, w.voices.Close())
+	for _, fault := range w.game.Faults() { // the player saw them as notes
+		if silent == nil || !errors.Is(fault, silent) {
+			w.tell(fault.Error())
+		}
+	}
+	return errors.Join(err, w.err, silent, w.voices.Close())
 }
 
 // keep saves what was played since the game last saved by itself.

@@ -245,7 +245,7 @@ func (g *Game) finish(r *fileResult) {
 		}
 	case r.kind == wrote && r.slot == byItself && g.unsaved: // it was told once
 	case r.kind == wrote:
-		g.unsaved = r.slot == byItself
+		g.unsaved = g.unsaved || r.slot == byItself
 		g.fault("note.save_failed", r.err)
 	case r.kind == recalled && r.err != nil:
 		g.fault("note.recall_failed", r.err)

@@ -1,7 +1,9 @@
 package play
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/lull-npc/lull/demo-game/data"
 	"github.com/lull-npc/lull/demo-game/input"
@@ -358,7 +360,7 @@ func (g *Game) note(text string) {
 // fault is an error that the player is told in words.
 func (g *Game) fault(key string, err error) {
 	if len(g.faults) < 100 {
-		g.faults = append(g.faults, err)
+		g.faults = append(g.faults, fmt.Errorf("%s%w", strings.TrimSuffix(g.english(key), "{what}"), err))
 	}
 	g.note(g.text(key, "what", err.Error()))
 }

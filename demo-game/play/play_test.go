@@ -1,6 +1,8 @@
 package play
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,8 @@ import (
 	"github.com/lull-npc/lull/demo-game/rules"
 	"github.com/lull-npc/lull/demo-game/talk"
 	"github.com/lull-npc/lull/demo-game/ui"
+	"github.com/lull-npc/lull/harness"
+	"github.com/lull-npc/lull/runtime/llm"
 )
 
 func newGame(t testing.TB, dir, lang string) *Game {
@@ -257,4 +261,43 @@ func TestBuyByWord(t *testing.T) {
 	}
 	h.press(input.Back)
 	h.want(ui.Dialogue)
+}
+
+// Where no model can be opened the title says why, readably, and the village is
+// played with barks.
+func TestNoVoices(t *testing.T) {
+	for _, lang := range data.Languages {
+		d, err := data.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := errors.New("assets: locate --model: path does not exist: stat a/rather/long/name/of/a/model.gguf")
+		v, err := talk.New(talk.Config{Game: d, Direct: true, Open: func(context.Context, harness.Policy, func(llm.Work),
+			func(string, float64)) (talk.Stage, error) {
+			return talk.Stage{}, missing
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := hands{t, New(Config{Game: d, Voices: v, Lang: lang})}
+		h.wait(1)
+		var canvas ui.Canvas
+		ui.Show(&canvas, h.g.View())
+		if bad := canvas.Check(); len(bad) > 0 {
+			t.Errorf("%s: %q", lang, bad)
+		}
+		if text := strings.Join(canvas.Texts(), " "); !strings.Contains(text, "does not") {
+			t.Errorf("%s: the title says %q", lang, text)
+		}
+		h.press(input.Act)
+		h.wait(loadingTicks + 1)
+		h.say("Who are you?")
+		last := h.g.heard[len(h.g.heard)-1]
+		if !last.Bark || h.g.Awaited() > 0 || len(h.g.Faults()) != 1 || !errors.Is(h.g.Faults()[0], missing) {
+			t.Errorf("%s: %+v was heard, %d are awaited, faults %v", lang, last, h.g.Awaited(), h.g.Faults())
+		}
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lull-npc/lull/npc"
+	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/scheduler"
 )
 
@@ -125,6 +126,14 @@ func (v *Voices) Decides() (scheduler.Decision, bool) {
 		return scheduler.Decision{}, false
 	}
 	return rt.Decision(), !rt.Spec().Plain
+}
+
+// Model is what speaks now; the zero value where nothing does.
+func (v *Voices) Model() llm.Info {
+	if v.stage.Model == nil {
+		return llm.Info{}
+	}
+	return v.stage.Model.Info()
 }
 
 // KeepMemories gives what writes the memories into a file beside a save, for

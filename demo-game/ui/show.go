@@ -56,6 +56,10 @@ func ListLeft(hud bool) (x, w int) {
 	return 120, 400
 }
 
+// modelLines is how many lines of the title say how the model is: an error takes
+// more than one.
+const modelLines = 3
+
 func showTitle(c *Canvas, v *View) {
 	c.Ops = append(c.Ops, Op{Kind: OpArea, Name: v.Area})
 	c.Fill(image.Rect(0, 0, Width, Height), Shade)
@@ -74,11 +78,17 @@ func showTitle(c *Canvas, v *View) {
 		}
 		c.Centred(box, 92+i*22, text, col)
 	}
-	bar := image.Rect(box.Min.X, 276, box.Max.X, 282)
+	bar := image.Rect(box.Min.X, 259, box.Max.X, 264)
 	c.Fill(bar, Ink)
 	bar.Max.X = bar.Min.X + int(float64(bar.Dx())*min(max(v.Progress, 0), 1))
 	c.Fill(bar, Leaf)
-	c.Centred(box, 238, v.Model, Dim)
+	lines := Wrap(v.Model, box.Dx())
+	if len(lines) > modelLines {
+		lines = append(lines[:modelLines-1], Fit(lines[modelLines-1]+" "+lines[modelLines], box.Dx()))
+	}
+	for i, l := range lines {
+		c.Centred(box, 212+i*LetterHeight, l, Dim)
+	}
 }
 
 func showLoading(c *Canvas, v *View) {
