@@ -272,10 +272,10 @@ func TestNoVoices(t *testing.T) {
 			t.Fatal(err)
 		}
 		missing := errors.New("assets: locate --model: path does not exist: stat a/rather/long/name/of/a/model.gguf")
-		v, err := talk.New(talk.Config{Game: d, Direct: true, Open: func(context.Context, harness.Policy, func(llm.Work),
-			func(string, float64)) (talk.Stage, error) {
+		none := func(context.Context, harness.Policy, func(llm.Work), func(string, float64)) (talk.Stage, error) {
 			return talk.Stage{}, missing
-		}})
+		}
+		v, err := talk.New(talk.Config{Game: d, Direct: true, Open: none})
 		if err != nil {
 			t.Fatal(err)
 		}
