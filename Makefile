@@ -7,11 +7,16 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS     := -X main.version=$(VERSION)
 
+# What is built for a user and what is built for tests are the same objects, so
+# that packages are compiled once.
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS 2>/dev/null) -trimpath)
+
 # Targets that are built in `make check`: a place where a user has lull, or where
 # the pure packages must at least compile. macOS is vetted only: no SDK.
 CROSS := windows/amd64 linux/arm64 darwin/arm64
 
-.PHONY: help setup build assets test-assets demo test check bench soak generate clean generate-check plugin hosts
+.PHONY: help setup build assets test-assets demo test test-beside test-nocgo check bench soak generate clean
+.PHONY: generate-check plugin hosts
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -46,17 +51,30 @@ test-assets: assets
 	./bin/lull assets fetch all-minilm-l6-v2-q8_0 $(TWO_DEVICES)
 	@[ -z "$(TWO_DEVICES)" ] || ./internal/setup/setup.sh vulkan || echo "the tests of two devices will be skipped"
 
-# -race over everything with cgo; then what differs without cgo over the same model:
-# the gate, the slices of the head, stops, and the table of every model.
-# One package at a time: several run the real model on every core, and two of
-# those at once slow each other down a hundred times. What reads the repository
-# itself runs without -race: it has no second goroutine.
+# The tests of these run the real model on every core or measure it: one package
+# at a time and nothing beside it, for two at once slow each other down a hundred
+# times. All other tests give it one thread.
+ALONE := ./bindings/... ./cmd/... ./harness ./harness/bench ./runtime/local
+
+# -race over everything with cgo, first what may run beside other tests; vet, which
+# `go test` then leaves out, is with -race too, so that packages are compiled once.
 test: test-assets
-	$(GO) build -race ./... && $(GO) vet ./...
-	LULL_REQUIRE_ASSETS=1 $(GO) test -race -p 1 -timeout 9m $$($(GO) list ./... | grep -v /internal/tidy)
-	$(GO) test ./internal/tidy
-	LULL_REQUIRE_ASSETS=1 CGO_ENABLED=0 $(GO) test -timeout 5m -run 'Gate|Head|Slice|Stop|Window|Tentative|Model|Threads' \
-	  ./runtime/llamacpp
+	$(GO) vet -race ./...
+	@$(MAKE) --no-print-directory -j 2 test-beside test-nocgo
+	LULL_REQUIRE_ASSETS=1 $(GO) test -race -vet=off -p 1 -timeout 9m $(ALONE)
+
+# The longest first. What reads the repository itself runs without -race: it has
+# no second goroutine.
+test-beside:
+	LULL_REQUIRE_ASSETS=1 $(GO) test -race -vet=off -timeout 9m ./runtime/llamacpp \
+	  $(filter-out $(shell $(GO) list $(ALONE) ./internal/tidy),$(shell $(GO) list ./...))
+	$(GO) test -vet=off ./internal/tidy
+
+# What differs without cgo over the same model: the gate, the slices of the head,
+# stops, and the table of every model.
+test-nocgo:
+	LULL_REQUIRE_ASSETS=1 CGO_ENABLED=0 $(GO) test -vet=off -timeout 9m ./runtime/llamacpp \
+	  -run 'Gate|Head|Slice|Stop|Window|Tentative|Model|Threads'
 
 check: setup
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "not formatted (gofmt -w):"; echo "$$bad"; exit 1; }
@@ -79,8 +97,8 @@ bench: assets
 	$(GO) test -run '^$$' -bench . ./scheduler ./runtime/llm ./harness/frames ./rag
 
 soak: test-assets hosts
-	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./rag ./bindings/ctest \
-	  ./harness/soc ./demo-game/headless
+	LULL_SOAK=1 LULL_REQUIRE_ASSETS=1 $(GO) test -p 1 -timeout 3h -count 1 ./runtime/llamacpp ./runtime/speculative \
+	  ./rag ./bindings/ctest ./harness/soc ./demo-game/headless
 
 generate:
 	$(GO) generate ./...

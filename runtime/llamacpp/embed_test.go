@@ -30,7 +30,7 @@ func openEmbedder(t testing.TB, change func(*Options)) *Embedder {
 
 func openEmbedderFile(t testing.TB, model string, change func(*Options)) *Embedder {
 	t.Helper()
-	opt := Options{Clock: llm.NewClock(), Admit: admit}
+	opt := Options{Clock: llm.NewClock(), Admit: admit, Threads: 1}
 	if change != nil {
 		change(&opt)
 	}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -85,19 +88,29 @@ func (p *pair) decode(t *testing.T, what string, g llm.Grant) (inSlices bool) {
 // The head in slices gives the same bits as the head in one piece, whatever the
 // weight's format, the batch and the halts.
 func TestSlicedHeadIsTheWholeHead(t *testing.T) {
+	every := []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	some := []int{1, 2, 4, 7, 9} // one row, pairs, whole and broken fours, more than eight
+	if os.Getenv("LULL_SOAK") != "" {
+		some = every
+	}
 	for _, c := range []struct {
 		name, buffer string
+		widths       []int
 		file         func(*testing.T) string
 	}{
-		{"Q4_0", "CPU_Mapped", func(t *testing.T) string { _, file := testassets.Locate(t); return file }},
-		{"Q4_1", "CPU_Mapped", func(t *testing.T) string { return assetFile(t, "smollm2-135m-instruct-q4_1") }},
-		{"repacked head", "CPU_REPACK", repackedHead},
+		{"Q4_0", "CPU_Mapped", every, func(t *testing.T) string { _, file := testassets.Locate(t); return file }},
+		{"Q4_1", "CPU_Mapped", some, func(t *testing.T) string { return assetFile(t, "smollm2-135m-instruct-q4_1") }},
+		{"repacked head", "CPU_REPACK", some, repackedHead},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := openPair(t, c.file(t))
-			for width := 1; width <= 9; width++ {
+			for _, width := range c.widths {
 				add, done := p.sequences(t)
-				for i, run := range []struct{ threads, stride int }{{1, 0}, {1, 1}, {2, 3 * (width % 2)}} {
+				runs := []struct{ threads, stride int }{{1, 0}, {1, 1}, {1, 3}}
+				if width == 1 || width == 4 || width == 9 {
+					runs[2].threads = 2
+				}
+				for i, run := range runs {
 					p.sliced.Gate().Publish(llm.Window{LayersPerStop: run.stride})
 					add(width, true)
 					if got := p.decode(t, "verify", llm.Grant{Threads: run.threads}); got != (i > 0) {
@@ -212,17 +225,23 @@ func TestHeadIsVerified(t *testing.T) {
 	ggml.free(g.ctx)
 }
 
-// Stops at any group of layers or of slices: nothing of the batch is kept, the
-// cache is as the ledger says, and the reply goes on as without them.
+// Stops at any group of layers or of slices, with one thread and with two:
+// nothing of the batch is kept, the cache is as the ledger says, and the reply
+// goes on as without them.
 func TestStopsBetweenSlices(t *testing.T) {
-	m := open(t, func(o *Options) { o.Threads = 1 })
+	fewerChecks(t, 30)
+	m := open(t, func(o *Options) { o.Threads = 2 })
 	m.Gate().Publish(llm.Window{LayersPerStop: 1})
 	prompt := tokens(t, m, "The lamp on the table", false)
 	const replies = 3
 	want := greedy(t, m, prompt, replies)
+	begun, _ := m.NewSequence()
+	if _, err := continueGreedy(m, begun, prompt[:len(prompt)-1], 0); err != nil {
+		t.Fatal(err)
+	}
 	sampler, _ := m.NewSampler(llm.Sampling{})
 	between := 0
-	stoppedDecode := func(b *llm.Batch, group int) (llm.Work, error) {
+	stoppedDecode := func(b *llm.Batch, group, threads int) (llm.Work, error) {
 		_, before := m.Gate().Activity()
 		var over atomic.Bool
 		finished := make(chan struct{})
@@ -233,9 +252,10 @@ func TestStopsBetweenSlices(t *testing.T) {
 					m.Stop()
 					return
 				}
+				m.opt.Clock.WaitUntil(m.opt.Clock.Now()+30_000, nil) // a core for the model
 			}
 		}()
-		w, err := m.Decode(b, llm.Grant{})
+		w, err := m.Decode(b, llm.Grant{Threads: threads})
 		over.Store(true)
 		<-finished
 		m.Resume()
@@ -247,10 +267,12 @@ func TestStopsBetweenSlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if _, err := continueGreedy(m, s, prompt, 0); err != nil {
-			t.Fatal(err)
-		}
 		var b llm.Batch
+		b.Add(s, prompt[len(prompt)-1], true)
+		err = s.CopyFrom(begun)
+		if _, err2 := m.Decode(&b, llm.Grant{Threads: 1}); errors.Join(err, err2) != nil {
+			t.Fatal(err, err2)
+		}
 		for i := range replies {
 			next, err := sampler.Sample(0)
 			if err != nil || next != want[i] {
@@ -263,7 +285,7 @@ func TestStopsBetweenSlices(t *testing.T) {
 			if rapid.Bool().Draw(t, "in the head") {
 				group = max(group, m.info.Layers+1)
 			}
-			w, err := stoppedDecode(&b, group)
+			w, err := stoppedDecode(&b, group, rapid.SampledFrom([]int{1, 1, 1, 1, 1, 2}).Draw(t, "threads"))
 			if err == nil {
 				continue // the stop came too late
 			}
@@ -274,7 +296,7 @@ func TestStopsBetweenSlices(t *testing.T) {
 			if n := len(w.Samples); n > 0 && int(w.Samples[n-1].First) == m.info.Layers {
 				between++
 			}
-			if _, err := m.Decode(&b, llm.Grant{}); err != nil {
+			if _, err := m.Decode(&b, llm.Grant{Threads: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -285,6 +307,23 @@ func TestStopsBetweenSlices(t *testing.T) {
 	if t.Logf("%d stops after a slice", between); between == 0 {
 		t.Error("no stop came between two slices")
 	}
+}
+
+// fewerChecks lets properties of the real model be tried n times only, where
+// nobody asks for another number and it's no soak.
+func fewerChecks(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if os.Getenv("LULL_SOAK") != "" || checks.Value.String() != checks.DefValue {
+		return
+	}
+	set := func(to string) {
+		if err := flag.Set(checks.Name, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(strconv.Itoa(n))
+	t.Cleanup(func() { set(checks.DefValue) })
 }
 
 func TestHeadSlices(t *testing.T) {

@@ -250,7 +250,8 @@ func startThreadsWhileCalling() int {
 		return 1
 	}
 	m, err := Open(context.Background(), os.Getenv("LULL_TEST_MODEL"),
-		Options{Clock: llm.NewClock(), Admit: admit, Context: 256, MaxSequences: 1, MaxBatch: 64})
+		Options{Clock: llm.NewClock(), Admit: admit, Context: 256, MaxSequences: 1, MaxBatch: 64,
+			Threads: 1})
 	if err != nil {
 		fmt.Println(err)
 		return 1

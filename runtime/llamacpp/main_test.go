@@ -44,14 +44,18 @@ func admit(now, lastEnd int64, w llm.Window, next time.Duration, tentative bool)
 	return llm.Verdict(v), int64(until)
 }
 
-// open loads the real model with small defaults; change edits them.
+// open loads the real model with small defaults; change edits them. One thread:
+// two wait for each other at every node, for long where the machine is busy, and
+// beside another package's tests it always is. What threads change is tried by
+// the tests of the head.
 func open(t testing.TB, change func(*Options)) *Model {
 	t.Helper()
 	library, model := testassets.Locate(t)
 	if err := Load(library); err != nil {
 		t.Fatal(err)
 	}
-	opt := Options{Clock: llm.NewClock(), Admit: admit, Context: 512, MaxSequences: 3, MaxBatch: 64}
+	opt := Options{Clock: llm.NewClock(), Admit: admit, Context: 512, MaxSequences: 3, MaxBatch: 64,
+		Threads: 1}
 	if change != nil {
 		change(&opt)
 	}

@@ -3,6 +3,7 @@ package speculative_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -112,9 +113,9 @@ func TestRealMixtures(t *testing.T) {
 	for _, r := range requests {
 		want = append(want, plain(t, target, r))
 	}
-	cases := 24
-	if testing.Short() {
-		cases = 6
+	cases := 12
+	if os.Getenv("LULL_SOAK") != "" {
+		cases = 24
 	}
 	var total speculative.Stats
 	cancelled, stopped := 0, 0
