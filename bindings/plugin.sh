@@ -71,6 +71,23 @@ windows() {
     rm -f "$out/lull.a" "$out/lull.h"
 }
 
+# licences TARGET: the texts that must go along with what is linked into the
+# library: Go's, and those of the modules, as they lie in their folders.
+licences() {
+    {
+        echo "===== Go, https://go.dev"
+        cat "$(go env GOROOT)/LICENSE"
+        GOOS=${1%-*} GOARCH=${1#*-} CGO_ENABLED=1 go list -deps \
+            -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./bindings/capi |
+            sort -u | while read -r module version folder; do
+            [ -n "$module" ] || continue
+            for text in "$folder"/LICENSE* "$folder"/assets/libffi/LICENSE; do
+                [ ! -f "$text" ] || { echo && echo "===== $module $version, ${text##*/}" && cat "$text"; }
+            done
+        done
+    } >"dist/$1/LICENSE-modules"
+}
+
 for target in "$@"; do
     echo "plugin: $target"
     mkdir -p "dist/$target/include"
@@ -83,5 +100,6 @@ for target in "$@"; do
     cp bindings/include/lull.h bindings/include/lull.hpp "dist/$target/include/"
     cp LICENSE bindings/README.md bindings/abi.golden.txt bindings/love/lull_cdef.lua \
         bindings/unity/com.lull.npc/Runtime/Native.g.cs "dist/$target/"
+    licences "$target"
     ls -l "dist/$target"
 done

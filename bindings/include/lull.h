@@ -38,6 +38,7 @@
  *   comes out: everything is copied.
  * Callbacks. There are none. lull never calls the host: ask with
  *   lull_poll_events and lull_poll_log.
+ * Paths. Relative ones are taken from where the process is during the call.
  * Time. Nanoseconds of the monotonic clock that lull_time_ns reads.
  * Threads. Each function says it in its \threadsafety line. Only three answers
  *   occur: "Any thread."; "One thread at a time for each world.", where a
