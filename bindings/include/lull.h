@@ -554,7 +554,8 @@ LULL_API int32_t lull_result_text(int32_t result, char *buffer, int32_t capacity
 LULL_API int32_t lull_last_error(lull_world_id world, char *buffer, int32_t capacity_bytes, int32_t *length_bytes);
 
 /**
- * The monotonic clock, in nanoseconds, that every time here is given in.
+ * The monotonic clock, in nanoseconds, that every time here is given in. In the
+ * child of a fork it is LULL_ERROR_FORKED.
  * \threadsafety Any thread.
  */
 LULL_API int64_t lull_time_ns(void);

@@ -761,7 +761,8 @@ namespace Lull.Native
         public static extern int lull_last_error(lull_world_id world, byte* buffer, int capacity_bytes, int* length_bytes);
 
         /// <summary>
-        /// The monotonic clock, in nanoseconds, that every time here is given in.
+        /// The monotonic clock, in nanoseconds, that every time here is given in. In the
+        /// child of a fork it is LULL_ERROR_FORKED.
         /// \threadsafety Any thread.
         /// </summary>
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
