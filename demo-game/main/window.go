@@ -238,9 +238,7 @@ func (w *window) update() error {
 	in, playing := w.input()
 	if playing {
 		w.game.Tick(&in)
-		for again := in.Again(); w.script == nil && w.due > 1; w.due-- {
-			w.game.Tick(&again)
-		}
+		w.catchUp(&in)
 		for _, s := range w.game.Sounds() {
 			w.speaker.Play(s)
 		}
@@ -301,6 +299,20 @@ func (w *window) input() (input.Frame, bool) {
 	in := w.script.At(w.tick)
 	w.tick++
 	return in, true
+}
+
+// catchUp plays the ticks that a late frame took. A script that is measured or
+// photographed plays one tick a frame, however long that took.
+func (w *window) catchUp(in *input.Frame) {
+	watched := !w.o.scripted && len(w.o.measure) == 0 && len(w.o.shots) == 0
+	for ; w.due > 1 && (w.script == nil || watched && w.tick > 0); w.due-- {
+		again := in.Again()
+		if w.script != nil {
+			again = w.script.At(w.tick)
+			w.tick++
+		}
+		w.game.Tick(&again)
+	}
 }
 
 // over reports whether the script is.
