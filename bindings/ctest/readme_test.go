@@ -26,7 +26,8 @@ var readmes = []struct {
 		"    who.persona_file", "    who.greedy = 1;\n", func(t *testing.T, source string) string {
 			out := source + ".out"
 			args := append([]string{"-std=c++17", "-fno-exceptions", "-fno-rtti"}, strict...)
-			command(t, 2*time.Minute, nil, need(t, "g++", "g++"), append(args, source, "-o", out, "-L"+built.dir, "-llull")...)
+			args = append(args, source, "-o", out, "-L"+built.dir, "-llull")
+			command(t, 2*time.Minute, nil, need(t, "g++", "g++"), args...)
 			return command(t, time.Minute, nil, out)
 		}},
 	{"csharp", "Talk.cs", "        Check(lull_world_create", "        def.model_kind = 1;\n",
