@@ -7,7 +7,8 @@
 // A late frame has a cause: the game's own work when no layer of the model ran
 // beside it; the model's where one did; lull's where our own calls took longer
 // than the frame was late. Example: 16.7 ms are wanted, the work ends after 18.9
-// ms, our calls took 0.2 ms, and layers ran: the model's.
+// ms, our calls took 0.2 ms, and layers ran: the model's. Each policy has a count of
+// its own, which goes on when it is on again; while one is being opened nobody counts.
 //
 // Out of scope: time itself; each frame is told with its times.
 package meter

@@ -18,5 +18,12 @@
 // her bark is in the View of tick 661, her first sentence when the model has it,
 // with the prices of world.yaml.
 //
+// # Saves
+//
+// There are two slots: the player's, written and taken up from the menu, and the
+// game's own, written where an area is entered, after a talk, a fight and at the end.
+// The title's Continue takes up the newer one. One file is at work at a time, off
+// the game thread; what is wished meanwhile comes next, the player's wish first.
+//
 // Out of scope: frame times and reports (package headless), pixels (draw).
 package play
