@@ -67,7 +67,7 @@ test: test-assets
 # The longest first. What reads the repository itself runs without -race: it has
 # no second goroutine.
 test-beside:
-	LULL_REQUIRE_ASSETS=1 $(GO) test -race -vet=off -timeout 25m ./runtime/llamacpp \
+	@LULL_REQUIRE_ASSETS=1 $(GO) test -race -vet=off -timeout 25m ./runtime/llamacpp \
 	  $(filter-out $(shell $(GO) list $(ALONE) ./internal/tidy),$(shell $(GO) list ./...))
 	$(GO) test -vet=off ./internal/tidy
 

@@ -231,7 +231,6 @@ func TestHeadIsVerified(t *testing.T) {
 func TestStopsBetweenSlices(t *testing.T) {
 	fewerChecks(t, 30)
 	m := open(t, func(o *Options) { o.Threads = 2 })
-	m.Gate().Publish(llm.Window{LayersPerStop: 1})
 	prompt := tokens(t, m, "The lamp on the table", false)
 	const replies = 3
 	want := greedy(t, m, prompt, replies)
@@ -239,28 +238,9 @@ func TestStopsBetweenSlices(t *testing.T) {
 	if _, err := continueGreedy(m, begun, prompt[:len(prompt)-1], 0); err != nil {
 		t.Fatal(err)
 	}
+	m.Gate().Publish(llm.Window{LayersPerStop: 1})
 	sampler, _ := m.NewSampler(llm.Sampling{})
 	between := 0
-	stoppedDecode := func(b *llm.Batch, group, threads int) (llm.Work, error) {
-		_, before := m.Gate().Activity()
-		var over atomic.Bool
-		finished := make(chan struct{})
-		go func() {
-			defer close(finished)
-			for !over.Load() {
-				if _, n := m.Gate().Activity(); n >= before+uint64(group) {
-					m.Stop()
-					return
-				}
-				m.opt.Clock.WaitUntil(m.opt.Clock.Now()+30_000, nil) // a core for the model
-			}
-		}()
-		w, err := m.Decode(b, llm.Grant{Threads: threads})
-		over.Store(true)
-		<-finished
-		m.Resume()
-		return w, err
-	}
 	property := func(t *rapid.T) {
 		s, err := m.NewSequence()
 		if err != nil {
@@ -285,7 +265,7 @@ func TestStopsBetweenSlices(t *testing.T) {
 			if rapid.Bool().Draw(t, "in the head") {
 				group = max(group, m.info.Layers+1)
 			}
-			w, err := stoppedDecode(&b, group, rapid.SampledFrom([]int{1, 1, 1, 1, 1, 2}).Draw(t, "threads"))
+			w, err := stopAfter(m, &b, group, rapid.SampledFrom([]int{1, 1, 1, 1, 1, 2}).Draw(t, "threads"))
 			if err == nil {
 				continue // the stop came too late
 			}
@@ -307,6 +287,28 @@ func TestStopsBetweenSlices(t *testing.T) {
 	if t.Logf("%d stops after a slice", between); between == 0 {
 		t.Error("no stop came between two slices")
 	}
+}
+
+// stopAfter decodes a batch and stops it once the model began that many groups.
+func stopAfter(m *Model, b *llm.Batch, groups, threads int) (llm.Work, error) {
+	_, before := m.Gate().Activity()
+	var over atomic.Bool
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for !over.Load() {
+			if _, n := m.Gate().Activity(); n >= before+uint64(groups) {
+				m.Stop()
+				return
+			}
+			m.opt.Clock.WaitUntil(m.opt.Clock.Now()+30_000, nil) // a core for the model
+		}
+	}()
+	w, err := m.Decode(b, llm.Grant{Threads: threads})
+	over.Store(true)
+	<-finished
+	m.Resume()
+	return w, err
 }
 
 // fewerChecks lets properties of the real model be tried n times only, where
