@@ -13,7 +13,8 @@ command -v perf >/dev/null || { echo "steals.sh: perf is missing: apt-get instal
 tmp=$(mktemp -d)
 trap 'kill "$player" 2>/dev/null || true; rm -rf "$tmp"' EXIT
 
-bin/lull harness run "$scenario" --policy "$policy" --repeat 1 --seconds $((seconds + 10)) >"$tmp/report" 2>"$tmp/notes" &
+bin/lull harness run "$scenario" --policy "$policy" --repeat 1 --seconds $((seconds + 10)) \
+    >"$tmp/report" 2>"$tmp/notes" &
 player=$!
 # The policy's run begins after those without a game, with "POLICY 1/1" in the notes.
 until grep -q "$policy 1/1" "$tmp/notes"; do

@@ -146,7 +146,14 @@ func openWith(ctx context.Context, path string, opt Options, makeContext func(*M
 	if err := m.loadWeights(ctx, path, device); err != nil {
 		return nil, err
 	}
-	if err := makeContext(m, device); err != nil {
+	err = ctx.Err() // asked again on both sides of what can't be stopped half way
+	if err == nil {
+		err = makeContext(m, device)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		m.Close()
 		return nil, err
 	}

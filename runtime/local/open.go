@@ -128,6 +128,9 @@ func (cfg *Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.Adm
 		return nil, err
 	}
 	cfg.tell("library", 1)
+	if err := ctx.Err(); err != nil { // the library itself can't be stopped half way
+		return nil, err
+	}
 	if err := cfg.placeByDevices(found); err != nil {
 		return nil, err
 	}
