@@ -2,6 +2,7 @@ package llamacpp
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -198,13 +199,21 @@ func TestLoadUnloadDoesNotGrow(t *testing.T) {
 	for range 8 { // the allocator's arenas, one for each thread, fill up first
 		cycle()
 	}
-	before := residentMB(t)
-	for range rounds {
-		cycle()
+	// What stays of a model stays of every one, so memory grows each time; what
+	// grows once may be a page that the system took away meanwhile and gave back.
+	var grew []string
+	for range 3 {
+		before := residentMB(t)
+		for range rounds {
+			cycle()
+		}
+		after := residentMB(t)
+		if after <= before+24 {
+			return
+		}
+		grew = append(grew, fmt.Sprintf("%d MB became %d MB", before, after))
 	}
-	if after := residentMB(t); after > before+24 {
-		t.Errorf("%d rounds: %d MB became %d MB", rounds, before, after)
-	}
+	t.Errorf("%d rounds each: %s", rounds, strings.Join(grew, ", "))
 }
 
 func residentMB(t *testing.T) int {
