@@ -73,6 +73,9 @@ type markFrame struct {
 // late already; and earlier by as much as the game was seen to begin before
 // that. The zero value is ready. Call from one goroutine at a time.
 type Marks struct {
+	// Delay is how long after FrameEnd a window opens; set it before the first mark.
+	Delay time.Duration
+
 	ring    [markRing]markFrame
 	current uint64
 	any     bool
@@ -181,7 +184,7 @@ func (m *Marks) Plan(d Decision) Window {
 	if m.line == 0 {
 		return m.window(shutOpen, shutClose)
 	}
-	return m.window(m.last, m.line.Add(-m.early).Add(-m.margin))
+	return m.window(m.last.Add(m.Delay), m.line.Add(-m.early).Add(-m.margin))
 }
 
 func (m *Marks) window(open, close Instant) Window {

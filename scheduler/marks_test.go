@@ -33,6 +33,15 @@ func TestMarksWindows(t *testing.T) {
 	if w.Open != 27*msec || w.Close != 31*msec {
 		t.Errorf("plan: %+v: want [27, 31] ms", w)
 	}
+	m.Delay = msec.Sub(0) // a window that ends before it would open is shut
+	if w = m.Plan(Decision{Gate: GateWindow, OpenAfter: AtFrameEnd}); w.Open != 28*msec {
+		t.Errorf("plan with a delay: %+v: want [28, 32] ms", w)
+	}
+	if w = m.Plan(Decision{Gate: GateWindow, OpenAfter: AtFrameEnd, Margin: 5 * time.Millisecond}); w.Close >= w.Open {
+		t.Errorf("plan with a delay longer than the window: %+v: want shut", w)
+	}
+	m.Delay = 0
+	m.Plan(Decision{Gate: GateWindow, Margin: time.Millisecond, OpenAfter: 4 * time.Millisecond})
 	// OpenAfter opens beside the game's work.
 	if w, _ = m.Begin(3, 16*time.Millisecond, 32*msec); w.Open != 36*msec || w.Close != 47*msec {
 		t.Errorf("begin with OpenAfter: %+v: want [36, 47] ms", w)

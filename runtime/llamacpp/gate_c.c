@@ -11,6 +11,7 @@
 
 #if defined(__linux__)
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -56,6 +57,11 @@ static pthread_cond_t wake_cond = PTHREAD_COND_INITIALIZER;
 // wait_on sleeps while *word is `seen`, at most `ns` (LULL_FOREVER: no limit).
 static void wait_on(_Atomic uint32_t *word, uint32_t seen, int64_t ns) {
 #if defined(__linux__)
+    static _Thread_local bool exact; // the default slack of 50 us would be lost of each window
+    if (!exact) {
+        prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
+        exact = true;
+    }
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, ns == LULL_FOREVER ? NULL : &t, NULL, 0);
 #elif defined(_WIN32)

@@ -13,6 +13,13 @@ import (
 // a small model on a slow core.
 const fixedMargin = 700 * time.Microsecond
 
+// windowDelay is how long after FrameEnd a window opens for threads of low
+// priority. The game thread still has its events to poll and its frame to present;
+// a thread that is woken meanwhile may be put on its core, and then keeps it until
+// the timer's next tick: 2 to 4 ms, the 99th percentile of our calls beside two busy
+// cores.
+const windowDelay = 100 * time.Microsecond
+
 // makeSteering fills in what there is and makes the controller.
 func (r *Runtime) makeSteering() error {
 	info := r.Model.Info()
@@ -45,6 +52,8 @@ func (r *Runtime) makeSteering() error {
 		c.MinPrefillChunk = min(c.MinPrefillChunk, info.MaxBatch)
 		if info.Device != "CPU" {
 			c.TakeBack = 0 // its layers hold no core of the game's
+		} else if r.spec.LowPriority {
+			r.marks.Delay = windowDelay
 		}
 		c.Draft, c.MaxVerifyWidth = r.guess.sources(), r.guess.width()
 		c.Devices.Default, c.Devices.Profile = scheduler.DeviceID(info.Device), r.placed.choices()
