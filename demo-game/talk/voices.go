@@ -72,6 +72,7 @@ type Voices struct {
 	policy  string // that is on; "" before the first
 	wanted  string
 	opening bool
+	closed  bool
 	err     error // of the last opening
 
 	past   []byte  // the world's save, while there is none
@@ -588,8 +589,12 @@ func recall(store *rag.Store, file string) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// Close ends everything, at most after some seconds.
+// Close ends everything, at most after some seconds. Closed again it does nothing.
 func (v *Voices) Close() error {
+	if v.closed {
+		return nil
+	}
+	v.closed = true
 	v.retire()
 	if v.crew == nil {
 		return v.stage.close()
