@@ -5,6 +5,21 @@ import (
 	"time"
 )
 
+// lowPriority is a controller of a low-priority base on two threads.
+func lowPriority(t *testing.T, change func(*Config)) *Controller {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.LowPriorityBase, cfg.MaxThreads, cfg.Layers = true, 2, 30
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := New(cfg, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // apartGame plays frames of so much work at 60 Hz, all punctual but those that late
 // names, beside a reply that never ends.
 func apartGame(t *testing.T, c *Controller, from, to int, work time.Duration, late func(int) bool) (most Decision) {
@@ -43,12 +58,7 @@ func TestLayersStayApartWhereAFrameHasNoRoom(t *testing.T) {
 		{"a system that gives cores back at once", 12500 * time.Microsecond, true, 0, true},
 		{"threads of ordinary priority", 12500 * time.Microsecond, false, 5 * time.Millisecond, true},
 	} {
-		cfg := DefaultConfig()
-		cfg.LowPriorityBase, cfg.MaxThreads, cfg.Layers, cfg.TakeBack = x.low, 2, 30, x.takeBack
-		c, err := New(cfg, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := lowPriority(t, func(cfg *Config) { cfg.LowPriorityBase, cfg.TakeBack = x.low, x.takeBack })
 		most := apartGame(t, c, 0, 3000, x.work, never)
 		if beside := most.Openness > windowShare; beside != x.beside {
 			t.Errorf("%s: openness reached %.2f (%v, open after %v), want beside the work: %v", x.about, most.Openness,
@@ -59,17 +69,12 @@ func TestLayersStayApartWhereAFrameHasNoRoom(t *testing.T) {
 
 // A minute at the bound winds nothing up: the first late frame narrows the window.
 func TestBoundOfApartWindsNothingUp(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.LowPriorityBase, cfg.MaxThreads, cfg.Layers = true, 2, 30
-	c, err := New(cfg, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := lowPriority(t, nil)
 	late := func(i int) bool { return i == 3600 }
 	apartGame(t, c, 0, 3600, 12500*time.Microsecond, late)
 	before := c.Decision()
 	apartGame(t, c, 3600, 3601, 12500*time.Microsecond, late)
-	if d := c.Decision(); before.Openness != windowShare || d.Openness > windowShare-0.9*cfg.StepBack || d.Margin == 0 {
+	if d := c.Decision(); before.Openness != windowShare || d.Openness > windowShare-0.9*c.cfg.StepBack || d.Margin == 0 {
 		t.Errorf("openness %.3f, after one late frame %.3f with a margin of %v: want 0.5, and a tenth less",
 			before.Openness, d.Openness, d.Margin)
 	}

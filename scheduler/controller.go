@@ -67,8 +67,7 @@ type Controller struct {
 	resting    int  // frames that still teach nothing
 	work       float64
 	lateFacts  int     // frames for which late facts are still expected to follow
-	beside     bool    // frames have room for layers beside the game's work
-	tight      int     // frames in a row without it, up to tightFrames
+	tight      int     // frames in a row without room for layers beside the game's work, up to tightFrames
 	busyGPU    float64 // share of the frame, of the last late facts
 	memoryTill Instant // until when the verdict against the LLM counts
 
@@ -101,7 +100,8 @@ func New(cfg Config, now Instant) (*Controller, error) {
 		// the time: begin inside the idle time and let evidence lead out of it.
 		cfg.StartOpenness = min(cfg.StartOpenness, windowShare)
 	}
-	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), band: newBandwidthLoop(&cfg), lastWorkEnd: math.MinInt64}
+	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), band: newBandwidthLoop(&cfg), lastWorkEnd: math.MinInt64,
+		tight: tightFrames}
 	c.bucket = newBucket(cfg.FloorTokensPerSecond, cfg.FloorSpan)
 	c.act.threads = held{value: cfg.MaxThreads, changed: now}
 	c.bound.changed = now
@@ -322,8 +322,8 @@ func (c *Controller) attribute(s *FrameSample) Reason {
 	l := &c.lateness
 	allowed := min(allowedMax, l.ownRate()+c.allowance())
 	late := l.late(s)
-	e := frameError{late: late, busy: c.busy(s), allowed: allowed, debt: l.debt,
-		windows: s.Marked && c.cfg.Features.Has(FeatureWindow), apart: c.apartFrom(s)}
+	e := frameError{late: late, busy: c.busy(s), allowed: allowed, debt: l.debt, windows: c.windows(s)}
+	e.apart = c.lacksRoom(s) && e.windows
 	found := false
 	switch {
 	case c.closedFor > offSettle || c.idleFor > offSettle:
@@ -406,11 +406,17 @@ func (c *Controller) apart() bool {
 	return c.last.Gate == GateWindow && c.last.OpenAfter == AtFrameEnd
 }
 
-// apartFrom reports whether low-priority layers beside the game's work would cost
+// windows reports whether windows can be published.
+func (c *Controller) windows(s *FrameSample) bool {
+	return s.Marked && c.cfg.Features.Has(FeatureWindow)
+}
+
+// lacksRoom takes a frame and reports whether low-priority layers beside the game's work would cost
 // frames: where the room in a frame is less than the system may take to give a
 // core back. The game's own work counts, where it is known, not what the LLM adds
-// to it. A game that misses its target by itself has no other time to give.
-func (c *Controller) apartFrom(s *FrameSample) bool {
+// to it; a single long frame takes nothing away. A game that misses its target by
+// itself has no other time to give.
+func (c *Controller) lacksRoom(s *FrameSample) bool {
 	work := c.work
 	if own := c.lateness.own; own > 0 {
 		work = min(work, own)
@@ -420,9 +426,7 @@ func (c *Controller) apartFrom(s *FrameSample) bool {
 	} else {
 		c.tight = min(c.tight+1, tightFrames)
 	}
-	tight := c.tight == tightFrames || c.tight > 0 && !c.beside // a single long frame takes nothing away
-	c.beside = !tight
-	return !c.beside && c.cfg.LowPriorityBase && !c.lateness.overBudget
+	return c.tight == tightFrames && c.cfg.LowPriorityBase && !c.lateness.overBudget
 }
 
 // harmed reports whether frames are late beyond what is allowed, or nobody
@@ -560,8 +564,7 @@ func (c *Controller) decide(s *FrameSample, why Reason) {
 		openness = 1
 	}
 	why = c.contend(s, off, why)
-	windows := s.Marked && c.cfg.Features.Has(FeatureWindow)
-	c.act.aim(&c.cfg, d, openness, s, time.Duration(c.work), windows)
+	c.act.aim(&c.cfg, d, openness, s, time.Duration(c.work), c.windows(s))
 	d.IndexTime = c.indexTime(s, openness, owed || hot)
 	switch {
 	case off:

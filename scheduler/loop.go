@@ -98,7 +98,7 @@ type frameError struct {
 	allowed float64 // p*
 	debt    float64 // late frames beyond p* that are not paid back yet; negative: banked
 	windows bool    // at windowShare and below, layers only run in the idle time
-	apart   bool    // above it they would cost frames, whatever the loop finds
+	apart   bool    // with windows: above it layers would cost frames, whatever the loop finds
 }
 
 // next moves openness by one frame and returns the rule that moved it.
@@ -130,16 +130,20 @@ func (l *frameLoop) next(e frameError) Reason {
 	if e.windows {
 		// Nearness is a reason to leave the game's work alone, not its idle time.
 		l.openness = max(l.openness, min(windowShare, 1-min(max(l.pi.integral, 0), 1)))
-		if e.apart && l.openness > windowShare {
-			l.openness = windowShare
-			l.pi.integral = max(l.pi.integral, 1-windowShare) // or the next late frames would not be felt
-		}
+	}
+	most := 1.0
+	if e.apart {
+		most = windowShare
+	}
+	if l.openness > most {
+		l.openness = most
+		l.pi.integral = max(l.pi.integral, 1-most) // or the next late frames would not be felt
 	}
 	switch {
 	case why == ReasonLate:
 	case l.held > 0:
 		why = ReasonNear
-	case (l.openness >= 1 || e.windows && e.apart && l.openness >= windowShare) && why != ReasonHold:
+	case l.openness >= most && why != ReasonHold:
 		why = ReasonFull
 	}
 	return why

@@ -10,12 +10,7 @@ import (
 // long as the gate says that no layer ran in those frames, that costs the LLM
 // nothing, and no probe is needed to find out.
 func TestQuietFramesAreTheGamesOwn(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.LowPriorityBase, cfg.MaxThreads, cfg.Layers = true, 2, 30
-	c, err := New(cfg, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := lowPriority(t, nil)
 	random := rand.New(rand.NewPCG(1, 2))
 	const target = 16 * time.Millisecond
 	start := Instant(0)
