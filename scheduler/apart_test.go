@@ -74,7 +74,8 @@ func TestBoundOfApartWindsNothingUp(t *testing.T) {
 	apartGame(t, c, 0, 3600, 12500*time.Microsecond, late)
 	before := c.Decision()
 	apartGame(t, c, 3600, 3601, 12500*time.Microsecond, late)
-	if d := c.Decision(); before.Openness != windowShare || d.Openness > windowShare-0.9*c.cfg.StepBack || d.Margin == 0 {
+	stepped := windowShare - 0.9*c.cfg.StepBack
+	if d := c.Decision(); before.Openness != windowShare || d.Openness > stepped || d.Margin == 0 {
 		t.Errorf("openness %.3f, after one late frame %.3f with a margin of %v: want 0.5, and a tenth less",
 			before.Openness, d.Openness, d.Margin)
 	}
