@@ -25,6 +25,12 @@ var definitions = []metrics.Definition{
 		Text: "Of game_thread_us, the time in which the game thread had a core: the rest is another thread's " +
 			"doing.",
 	}, {
+		Name: "game_thread_parts_us", Unit: "µs a frame", Source: "lull",
+		Text: "game_thread_us taken apart. marks: SetPhase, FrameBegin, FrameTimings and FrameEnd, without wake: of " +
+			"the frames that have one, the system call that wakes the model's sleeping thread for its window, which " +
+			"is the kernel's cost of waking a core. poll: Poll and what the harness does about the events. " +
+			"submit: of the frames in which somebody was asked.",
+	}, {
 		Name: "embeddings", Unit: "count by phase", Source: "lull",
 		Text: "Vectors made, of memories and of questions, by the phase in which each was done. Empty where nobody " +
 			"remembers: scenarios without memories, and policies without a controller, which nobody grants time.",

@@ -42,6 +42,7 @@ type frameRecord struct {
 	WakeErr  int32 // ns from the line of the grid to the first instruction
 	Ours     int32 // ns that our calls took
 	OursCPU  int32 // of which this thread had a core
+	Parts    parts
 	Gate     uint8 // the gate's mode after FrameEnd
 	Decision scheduler.Decision
 	CPU, GPU time.Duration

@@ -32,14 +32,16 @@ type speaker struct {
 
 // cast is all speakers of a run. Call from the game thread.
 type cast struct {
-	speakers []speaker
-	engine   *llm.Engine
-	keeper   *keeper // nil: nobody remembers
-	events   []llm.Event
-	byID     map[llm.RequestID]*speaker
-	seed     uint64
-	count    uint64 // requests so far, for seeds
-	outcome  talk
+	speakers   []speaker
+	engine     *llm.Engine
+	keeper     *keeper // nil: nobody remembers
+	events     []llm.Event
+	byID       map[llm.RequestID]*speaker
+	seed       uint64
+	count      uint64 // requests so far, for seeds
+	clock      llm.Clock
+	submitting time.Duration // what Submit took in this frame
+	outcome    talk
 }
 
 // talk is what came of the requests of a run.
@@ -57,7 +59,7 @@ const maxEvents = 256
 
 func newCast(s *Scenario, t *timeline, rt *local.Runtime, seed uint64) (*cast, error) {
 	c := &cast{engine: rt.Engine, events: make([]llm.Event, 0, maxEvents), byID: map[llm.RequestID]*speaker{},
-		seed: seed}
+		clock: rt.Clock, seed: seed}
 	for i := range s.NPCs {
 		sp, err := newSpeaker(&s.NPCs[i], t, rt.Model, seed+uint64(i))
 		if err != nil {
@@ -123,6 +125,7 @@ func render(m llm.Model, persona, ask string) (prompt []llm.Token, keep int, err
 // since the scenario began, negative in the warm-up, when only continuous
 // speakers talk.
 func (c *cast) frame(p int, played time.Duration) {
+	c.submitting = 0
 	c.poll()
 	if c.keeper != nil {
 		c.keeper.frame(p, played)
@@ -186,7 +189,9 @@ func (c *cast) submit(sp *speaker, prompt []llm.Token, keep int) {
 	r.Prompt, r.Keep = prompt, keep
 	c.count++
 	r.Sampling.Seed = uint32(c.seed*2654435761 + c.count)
+	began := c.clock.Now()
 	id, err := c.engine.Submit(r)
+	c.submitting += time.Duration(c.clock.Now() - began)
 	if err != nil {
 		c.outcome.refused++
 		c.note(fmt.Errorf("harness: ask %q: %w", sp.name, err))

@@ -344,13 +344,16 @@ func TestReportKeys(t *testing.T) {
 	for _, run := range object["runs"].([]any) {
 		m := run.(map[string]any)
 		wants(t, "run", m, "policy repeat seconds frames jank_rate hitch_ms_per_s big_jank low1_fps overrun_ms "+
-			"frame_ms tokens tokens_per_s ttft_ms replies game_thread_us embeddings shares acceptance contention "+
-			"reasons phases")
+			"frame_ms tokens tokens_per_s ttft_ms replies game_thread_us game_thread_parts_us embeddings shares "+
+			"acceptance contention reasons phases")
 		wants(t, "overrun_ms", m["overrun_ms"], "p50 p90 p95 p99")
 		wants(t, "shares", m["shares"], "draft verify sleep window_wait closed")
 		wants(t, "contention", m["contention"], "p50 p95")
 		for _, key := range []string{"frame_ms", "ttft_ms", "game_thread_us"} {
 			wants(t, key, m[key], "p50 p99")
+		}
+		if m["policy"] != PolicyNative {
+			wants(t, "game_thread_parts_us", m["game_thread_parts_us"], "marks poll submit")
 		}
 		for _, p := range m["phases"].(map[string]any) {
 			wants(t, "phase", p, "frames jank_rate tokens_per_s")

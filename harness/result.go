@@ -50,8 +50,9 @@ type Run struct {
 	Replies         int                 `json:"replies"` // that were complete
 	GameThread      Pair                `json:"game_thread_us"`
 	GameThreadCPU   Pair                `json:"game_thread_cpu_us"`
-	Embeddings      map[string]int      `json:"embeddings"` // by phase
-	Memory          *MemoryRun          `json:"memory"`     // null: nobody remembers
+	GameThreadParts map[string]Pair     `json:"game_thread_parts_us"` // marks, wake, poll, submit
+	Embeddings      map[string]int      `json:"embeddings"`           // by phase
+	Memory          *MemoryRun          `json:"memory"`               // null: nobody remembers
 	Shares          metrics.Shares      `json:"shares"`
 	Acceptance      map[string]float64  `json:"acceptance"` // of drafted tokens, by source
 	Contention      Scores              `json:"contention"`
@@ -157,6 +158,7 @@ func (r *Run) measureMachine(rec *recording, cores int) {
 	r.WakeUp = micro(wake)
 	if rec.works != nil && rec.info.Name != "" {
 		r.GameThread, r.GameThreadCPU = micro(ours), micro(oursCPU)
+		r.GameThreadParts = gameThreadParts(rec.frames)
 	}
 	if n := len(rec.frames); n > 0 {
 		r.GPUBusyMs = float64(gpu) / float64(n) / 1e6

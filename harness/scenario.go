@@ -26,7 +26,7 @@ const (
 	maxAsks       = 64
 	maxObjectives = 64
 	maxSeconds    = 24 * 3600.0
-	maxFrames     = 4 << 20 // 19 hours at 60 Hz; kept in memory, 130 bytes each
+	maxFrames     = 4 << 20 // 19 hours at 60 Hz; kept in memory, 150 bytes each
 	maxTextBytes  = 4096
 	minHz, maxHz  = 0.2, 1000.0
 	maxMaxTokens  = 4096

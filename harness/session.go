@@ -142,7 +142,7 @@ func (s *session) play(rt *local.Runtime, keep *keeper, rec *recording) (*player
 	l.restart()
 	for l.played < s.timeline.total() && !s.stop.Load() {
 		if l.next(&r) {
-			r.Gate, r.Decision = p.gate, p.decision
+			r.Gate, r.Decision, r.Parts = p.gate, p.decision, p.parts
 			rec.frames = append(rec.frames, r)
 		}
 		s.played.Store(int64(s.warmUp + l.played))
@@ -164,16 +164,20 @@ type player struct {
 	warm     bool
 	decision scheduler.Decision
 	gate     uint8
+	parts    parts
+	woken    time.Duration // by Runtime.Woken when the frame began
 }
 
 func (p *player) begin(id uint64, phase int, target time.Duration, now int64) {
 	p.phase = phase
 	if p.rt != nil {
+		_, p.woken = p.rt.Woken()
 		if k := p.cast.keeper; k != nil {
 			k.enter(phase)
 		}
 		p.rt.SetPhase(p.phases[phase])
 		p.rt.FrameBegin(id, target, now)
+		p.parts = parts{marks: clamp32(p.loop.clock.Now() - now)}
 	}
 }
 
@@ -187,12 +191,18 @@ func (p *player) end(id uint64, j *load.Job, deadline, now int64) {
 		p.rt.FrameTimings(id, scheduler.FrameTimings{GPUBusy: j.GPU})
 	}
 	d := p.rt.FrameEnd(id, deadline, now)
+	ended := p.loop.clock.Now()
 	p.gate, p.decision = uint8(d.Gate), d
+	_, woken := p.rt.Woken()
+	p.parts.wake = clamp32(int64(woken - p.woken))
+	p.parts.marks += clamp32(ended-now) - p.parts.wake
 	played := p.loop.played
 	if p.warm {
 		played = -1
 	}
 	p.cast.frame(p.phase, played)
+	p.parts.submit = clamp32(int64(p.cast.submitting))
+	p.parts.poll = clamp32(p.loop.clock.Now()-ended) - p.parts.submit
 }
 
 // measure begins the measured time.

@@ -39,7 +39,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, l := range r.scatter() {
 		p.Line("%s", l)
 	}
-	for _, l := range r.idleLines() {
+	for _, l := range append(r.idleLines(), r.callLines()...) {
 		p.Line("%s", l)
 	}
 	r.memory(p)

@@ -22,8 +22,12 @@ import (
 // GateKind says which of the two gates this build has.
 const GateKind = "C"
 
-// gate is an llm.Gate in C memory. Publish: one thread at a time.
-type gate struct{ c *C.lull_gate }
+// gate is an llm.Gate in C memory. Publish and Woken: one thread at a time.
+type gate struct {
+	c     *C.lull_gate
+	wakes uint64        // that Publish made
+	took  time.Duration // by all of them
+}
 
 // newGate makes a gate that is free. The rule is in C here; admit is only for
 // builds without cgo, and a test holds the two against each other.
@@ -33,7 +37,7 @@ func newGate(clock llm.Clock, _ llm.AdmitFunc) (*gate, error) {
 		return nil, errors.New("llamacpp: no memory for a gate")
 	}
 	C.lull_gate_init(c, C.int64_t(clock.Now()))
-	g := &gate{c}
+	g := &gate{c: c}
 	runtime.AddCleanup(g, func(c *C.lull_gate) { C.free(unsafe.Pointer(c)) }, c)
 	return g, nil
 }
@@ -50,6 +54,9 @@ func (g *gate) Activity() (running bool, groups uint64) {
 	runtime.KeepAlive(g)
 	return running, groups
 }
+
+// Woken implements llm.Waker.
+func (g *gate) Woken() (calls uint64, took time.Duration) { return g.wakes, g.took }
 
 func cWindow(w llm.Window) C.lull_window {
 	spill := C.int32_t(0)

@@ -2,9 +2,11 @@ package llamacpp
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,6 +118,41 @@ func TestClosedGateWaitsAndStopEndsIt(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("after a stop: %v (%v), want %v", got, err, want)
 	}
+}
+
+// A new window costs a system call where a model sleeps before the gate, and none
+// where nobody does or the window is shut.
+func TestOnlyASleeperIsWoken(t *testing.T) {
+	if GateKind != "C" || runtime.GOOS != "linux" {
+		t.Skip("only the gate in C on Linux counts its system calls")
+	}
+	m := open(t, nil)
+	waker := m.Gate().(llm.Waker)
+	s, _ := m.NewSequence()
+	m.Gate().Publish(llm.Window{Mode: llm.GateClosed})
+	m.Gate().Publish(llm.Window{Mode: llm.GateWindow, Open: 2, Close: 1})
+	if n, took := waker.Woken(); n != 0 || took != 0 {
+		t.Fatalf("%d calls of %v while nobody decodes", n, took)
+	}
+	rest := llm.Window{Mode: llm.GatePaced, Pause: 1000 * time.Hour}
+	m.Gate().Publish(rest)
+	done := whileWaiting(m, func() {
+		if m.Gate().Publish(rest); calls(waker) > 0 {
+			m.Gate().Publish(llm.Window{})
+		}
+	})
+	var b llm.Batch
+	b.Add(s, tokens(t, m, "Once", false)[0], false)
+	_, err := m.Decode(&b, llm.Grant{})
+	done()
+	if n, took := waker.Woken(); err != nil || n == 0 || took <= 0 {
+		t.Errorf("a sleeping model was told twice: %d calls of %v in all (decode: %v)", n, took, err)
+	}
+}
+
+func calls(w llm.Waker) uint64 {
+	n, _ := w.Woken()
+	return n
 }
 
 // Windows of any length give the same tokens as no gate at all, and the ledger

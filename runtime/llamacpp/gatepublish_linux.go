@@ -11,6 +11,7 @@ import (
 	"math"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/lull-npc/lull/runtime/llm"
@@ -48,8 +49,10 @@ func (g *gate) publish(w llm.Window) {
 	if word[atomic.Uint32](unsafe.Pointer(&c.waiters)).Load() == 0 {
 		return
 	}
+	began := time.Now()
 	const wakePrivate = 1 | 128 // FUTEX_WAKE_PRIVATE
 	syscall.RawSyscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(&c.wake)), wakePrivate, math.MaxInt32, 0, 0, 0)
+	g.wakes, g.took = g.wakes+1, g.took+time.Since(began)
 }
 
 func (g *gate) activity() (running bool, groups uint64) {

@@ -9,7 +9,8 @@ import "C"
 
 import "github.com/lull-npc/lull/runtime/llm"
 
-// Waking a sleeping model is another system's call here, which C makes.
+// Waking a sleeping model is another system's call here, which C makes, and which
+// Woken does not know of.
 
 func (g *gate) publish(w llm.Window) { C.lull_gate_publish(g.c, cWindow(w)) }
 

@@ -73,6 +73,13 @@ type Gate interface {
 	Activity() (running bool, groups uint64)
 }
 
+// Waker is a Gate whose Publish wakes a sleeping model by a system call. Woken says
+// how often it did, and what those calls took the publishing thread in all. Call
+// from the thread that publishes.
+type Waker interface {
+	Woken() (calls uint64, took time.Duration)
+}
+
 // Clock is time as a model sees it. Safe for concurrent use.
 type Clock interface {
 	// Now is monotonic nanoseconds.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/lull-npc/lull/runtime/llm"
 	"github.com/lull-npc/lull/scheduler"
@@ -288,6 +289,17 @@ func (g manyGates) Publish(w llm.Window) {
 	for _, x := range g {
 		x.Publish(w)
 	}
+}
+
+// Woken implements llm.Waker.
+func (g manyGates) Woken() (calls uint64, took time.Duration) {
+	for _, x := range g {
+		if w, ok := x.(llm.Waker); ok {
+			n, t := w.Woken()
+			calls, took = calls+n, took+t
+		}
+	}
+	return calls, took
 }
 
 func (g manyGates) Activity() (running bool, groups uint64) {

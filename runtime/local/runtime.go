@@ -121,6 +121,16 @@ func (r *Runtime) SetPhase(p scheduler.Phase) {
 // Call from the game thread.
 func (r *Runtime) SetHost(h scheduler.HostSignals) { r.host = h }
 
+// Woken says how often the frame methods woke a sleeping model by a system call, and
+// what those calls took in all: what the kernel takes to wake a core that is idle.
+// Zero where the gate doesn't say. Call from the game thread.
+func (r *Runtime) Woken() (calls uint64, took time.Duration) {
+	if w, ok := r.Model.Gate().(llm.Waker); ok {
+		return w.Woken()
+	}
+	return 0, 0
+}
+
 // Decision is the last one. Call from the game thread.
 func (r *Runtime) Decision() scheduler.Decision { return r.decision }
 
