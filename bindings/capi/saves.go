@@ -8,13 +8,11 @@ package main
 import "C"
 
 import (
-	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"unsafe"
 
 	"github.com/lull-npc/lull/bindings/capi/world"
+	"github.com/lull-npc/lull/internal/wholefile"
 )
 
 func worldSave(id C.lull_world_id, buffer unsafe.Pointer, capacity C.int64_t, length *C.int64_t) C.int32_t {
@@ -68,46 +66,11 @@ func worldSaveFile(id C.lull_world_id, path C.lullgo_const_char, bytes C.int32_t
 		if err != nil {
 			return err
 		}
-		return replaceFile(name, data)
+		if err := wholefile.Write(name, data, 0o644); err != nil {
+			return world.Errorf(world.File, "writing %s: %v", name, err)
+		}
+		return nil
 	})
-}
-
-// replaceFile writes beside the file and renames, so that a crash leaves the
-// old or the new one. A link stays one, and its target is replaced; what is no
-// file, such as a device, and what nobody may write are left alone.
-func replaceFile(name string, data []byte) (err error) {
-	defer func() {
-		if err != nil {
-			err = world.Errorf(world.File, "writing %s: %v", name, err)
-		}
-	}()
-	to := name
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		to = target
-	}
-	mode := fs.FileMode(0o644)
-	if info, err := os.Stat(to); err == nil {
-		mode = info.Mode().Perm()
-		switch {
-		case !info.Mode().IsRegular():
-			return errors.New("it is there and no regular file")
-		case mode&0o200 == 0:
-			return errors.New("it is read-only")
-		}
-	}
-	f, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*.part")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), to)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 func pathIn(path C.lullgo_const_char, bytes C.int32_t) (string, error) {

@@ -8,50 +8,30 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"github.com/lull-npc/lull/internal/wholefile"
 )
 
 // writeFile replaces a file at once, so that an old one survives a full disk. A
-// link keeps its name and its target is replaced; a device or a pipe is written
-// to.
+// device or a pipe is written to.
 func writeFile(file string, data []byte) error {
-	info, err := os.Stat(file)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("writing %s: it is a folder, want a file", file)
-	case err == nil && !info.Mode().IsRegular():
-		f, err := os.OpenFile(file, os.O_WRONLY, 0)
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", file, err)
-		}
-		_, err = f.Write(data)
-		return errors.Join(err, f.Close())
-	case err == nil:
-		if file, err = filepath.EvalSymlinks(file); err != nil {
-			return fmt.Errorf("writing: %w", err)
-		}
+	err := wholefile.Write(file, data, 0o644)
+	if errors.Is(err, wholefile.ErrNotRegular) {
+		err = writeInto(file, data)
 	}
-	if err := replaceFile(file, data); err != nil {
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	return nil
 }
 
-// replaceFile writes a temporary file beside the file and renames it, which
-// replaces the old one on every system. (renameio has no WriteFile on Windows.)
-func replaceFile(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".lull-*")
+func writeInto(device string, data []byte) error {
+	f, err := os.OpenFile(device, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return errors.Join(err, f.Close())
 }
 
 // checkFolder reports before long work that a file could not be written after

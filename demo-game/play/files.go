@@ -12,6 +12,7 @@ import (
 	"github.com/lull-npc/lull/demo-game/input"
 	"github.com/lull-npc/lull/demo-game/rules"
 	"github.com/lull-npc/lull/demo-game/ui"
+	"github.com/lull-npc/lull/internal/wholefile"
 )
 
 // Files is where a game is saved. Read and Write are called from a goroutine,
@@ -45,8 +46,8 @@ const (
 // SaveVersion is the format that Save writes and Load reads.
 const SaveVersion = 1
 
-// Folder keeps files in a folder. Each is written whole beside the old one and
-// then takes its place, so that a crash leaves one of the two.
+// Folder keeps files in a folder. Each is written as a whole, so that a crash
+// leaves the old one or the new one.
 type Folder struct {
 	Dir    string
 	Direct bool
@@ -86,19 +87,7 @@ func (f Folder) Write(name string, data []byte) error {
 	if err := os.MkdirAll(f.Dir, 0o755); err != nil {
 		return err
 	}
-	t, err := os.CreateTemp(f.Dir, name+".*")
-	if err != nil {
-		return err
-	}
-	_, err = t.Write(data)
-	err = errors.Join(err, t.Sync(), t.Close())
-	if err == nil {
-		err = os.Rename(t.Name(), f.Path(name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(t.Name()))
-	}
-	return nil
+	return wholefile.Write(f.Path(name), data, 0o600)
 }
 
 // saved is a game in a file. Keys may be added, never renamed.

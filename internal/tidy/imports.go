@@ -20,7 +20,7 @@ type rung struct {
 }
 
 // libraries is what the programs on top may import.
-var libraries = []string{"scheduler", "runtime", "rag", "npc"}
+var libraries = []string{"scheduler", "runtime", "rag", "npc", "internal/wholefile"}
 
 // windowless are the packages of the demo game that need no display: the command
 // plays them, and does not open one.
@@ -30,6 +30,7 @@ var windowless = []string{"demo-game/data", "demo-game/display", "demo-game/head
 // ladder goes from the bottom up. A package that is on no rung is a finding, so
 // that a new one gets its place by decision.
 var ladder = []rung{
+	{dir: "internal/wholefile", stdlibOnly: true},
 	{dir: "scheduler", stdlibOnly: true},
 	{dir: "runtime/llm", stdlibOnly: true},
 	{dir: "runtime/speculative", may: []string{"runtime/llm"}},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lull-npc/lull/internal/wholefile"
 	"github.com/lull-npc/lull/runtime/assets"
 	"github.com/lull-npc/lull/runtime/llamacpp"
 	"github.com/lull-npc/lull/runtime/llm"
@@ -169,23 +170,11 @@ func (p profile) write(c speculative.Costs) error {
 	return replaceFile(p.file, data)
 }
 
-// replaceFile writes a file of the device profile as a whole, so that another
-// program reads what was there or what is new.
+// replaceFile writes a file of the device profile, and its folder if need be, so
+// that another program reads what was there or what is new.
 func replaceFile(name string, data []byte) error {
-	folder := filepath.Dir(name)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(folder, ".profile-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return wholefile.Write(name, data, 0o644)
 }
