@@ -179,7 +179,7 @@ func Contention(ctx context.Context, o ContentionOptions) (*ContentionReport, er
 	defer quiet(load.Needs{Stream: true})()
 	x := &contention{o: o, clock: llm.NewClock(), works: newObserver()}
 	x.report = &ContentionReport{
-		Host: Host{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Lull: o.Version},
+		Host: Host{CPU: CPUName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Lull: o.Version},
 		Seed: o.Seed, Threads: o.Threads, Rates: []ContentionRate{}, Slices: []ContentionSlice{}, Notes: []string{},
 	}
 	cfg := o.Model

@@ -17,6 +17,10 @@ var definitions = []metrics.Definition{
 		Text: "From Submit to the first chosen token, waiting in the queue included, of all replies that ended " +
 			"in the measured time or were cut off by its end after their first token.",
 	}, {
+		Name: "replying", Unit: "s, 1/s", Source: "lull",
+		Text: "seconds of the measured time, loading left out, in which a request waited or ran, and tokens_per_s " +
+			"in them: how fast replies come where people speak only now and then.",
+	}, {
 		Name: "game_thread_us", Unit: "µs a frame", Source: "lull",
 		Text: "Time that lull's calls take on the game thread: SetPhase, FrameBegin, FrameTimings, FrameEnd, " +
 			"Poll and Submit. It is part of the frame's work. Null where there is no model.",
@@ -52,7 +56,9 @@ var definitions = []metrics.Definition{
 		Name: "limit_tokens_per_s", Unit: "1/s", Source: "lull",
 		Text: "idle_tokens_per_s · idle_share: what the idle time is worth.",
 	}, {
-		Name: "limit_share", Unit: "fraction", Source: "lull", Text: "tokens_per_s of limit_tokens_per_s.",
+		Name: "limit_share", Unit: "fraction", Source: "lull",
+		Text: "tokens_per_s of limit_tokens_per_s; where people speak now and then (the demo game), replying's " +
+			"tokens_per_s of what the same people reached without a game.",
 	}, {
 		Name: "idle_rate_share", Unit: "fraction", Source: "lull", Text: "tokens_per_s of idle_tokens_per_s.",
 	}, {

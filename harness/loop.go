@@ -43,6 +43,7 @@ type frameRecord struct {
 	Ours     int32 // ns that our calls took
 	OursCPU  int32 // of which this thread had a core
 	Parts    parts
+	Replying bool  // a request waited or ran when it ended
 	Gate     uint8 // the gate's mode after FrameEnd
 	Decision scheduler.Decision
 	CPU, GPU time.Duration

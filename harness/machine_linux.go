@@ -52,8 +52,8 @@ func readMachine() machineTime {
 	return m
 }
 
-// cpuName is what the processor calls itself.
-func cpuName() string {
+// CPUName is what the processor calls itself.
+func CPUName() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return ""

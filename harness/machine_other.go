@@ -20,8 +20,8 @@ func processCPU() time.Duration {
 // readMachine knows nothing here: other load is then not reported.
 func readMachine() machineTime { return machineTime{} }
 
-// cpuName is what the processor calls itself.
-func cpuName() string {
+// CPUName is what the processor calls itself.
+func CPUName() string {
 	name, err := unix.Sysctl("machdep.cpu.brand_string")
 	if err != nil {
 		return ""

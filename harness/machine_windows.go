@@ -22,5 +22,5 @@ func processCPU() time.Duration {
 // readMachine knows nothing here: other load is then not reported.
 func readMachine() machineTime { return machineTime{} }
 
-// cpuName is what the processor calls itself.
-func cpuName() string { return os.Getenv("PROCESSOR_IDENTIFIER") }
+// CPUName is what the processor calls itself.
+func CPUName() string { return os.Getenv("PROCESSOR_IDENTIFIER") }

@@ -81,6 +81,7 @@ type Report struct {
 	IdleRate  *float64           `json:"idle_tokens_per_s"`
 	IdleShare *float64           `json:"idle_share"`
 	Limit     *float64           `json:"limit_tokens_per_s"`
+	LimitOf   string             `json:"limit_of"` // what limit_share compares with it: tokens_per_s or replying
 	Runs      []Run              `json:"runs"`
 	Summary   map[string]Summary `json:"summary"`
 
@@ -191,7 +192,7 @@ func newHarness(o Options) (*harness, error) {
 	}
 	h.report = &Report{
 		Scenario: o.Scenario.Name, Description: o.Scenario.Description, Seed: o.Seed, Notes: notes,
-		Host: Host{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Lull: o.Version},
+		Host: Host{CPU: CPUName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Lull: o.Version},
 		Runs: []Run{}, IdleRates: []IdleRate{}, Policies: map[string]string{}, Objectives: []Verdict{},
 		Setting: Setting{
 			TargetHz: o.Scenario.TargetHz,
@@ -352,21 +353,27 @@ const noisy = 0.05
 // conclude computes what joins the runs, and judges them.
 func (h *harness) conclude() {
 	r := h.report
-	r.Conclude(h.idleShares)
+	r.Conclude(h.idleShares, nil)
 	for _, o := range append(append([]Objective(nil), h.o.Scenario.Objectives...), h.o.Objectives...) {
 		r.Objectives = append(r.Objectives, judge(o, r.Runs, r.Seed))
 	}
 }
 
 // Conclude computes what joins the runs: limit, notes, summaries. It is for
-// those who play a game of their own and fill in Runs and IdleRates; idleShares
-// are what native left of the cores.
-func (r *Report) Conclude(idleShares []float64) {
+// those who play a game of their own and fill in Runs; idleShares are what native
+// left of the cores. Where everybody talks all the time the limit is of
+// tokens_per_s, by IdleRates. Where people speak now and then it is of replying,
+// and at rest is how fast the same people replied without the game (nil: unknown).
+func (r *Report) Conclude(idleShares []float64, atRest *float64) {
 	if len(idleShares) > 0 {
 		share := metrics.Quartiles(idleShares).Median
 		r.IdleShare = &share
 	}
 	r.compareIdle()
+	r.LimitOf = limitOfAll
+	if atRest != nil {
+		r.IdleRate, r.LimitOf = atRest, limitOfReplying
+	}
 	if r.IdleShare != nil && r.IdleRate != nil {
 		limit := *r.IdleRate * *r.IdleShare
 		r.Limit = &limit
@@ -374,7 +381,7 @@ func (r *Report) Conclude(idleShares []float64) {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		if r.Limit != nil && *r.Limit > 0 && run.Policy != PolicyNative {
-			share := run.TokensPerSecond / *r.Limit
+			share := r.compared(run) / *r.Limit
 			run.LimitShare = &share
 		}
 		if run.OtherCPU != nil && *run.OtherCPU > noisy {
@@ -389,6 +396,23 @@ func (r *Report) Conclude(idleShares []float64) {
 		}
 	}
 	r.Summary = summarise(r.Runs, r.Seed)
+}
+
+// What limit_share compares with the limit.
+const (
+	limitOfAll      = "tokens_per_s"
+	limitOfReplying = "replying"
+)
+
+// compared is the rate of a run that belongs beside the limit.
+func (r *Report) compared(run *Run) float64 {
+	if r.LimitOf != limitOfReplying {
+		return run.TokensPerSecond
+	}
+	if run.Replying.TokensPerSecond == nil {
+		return 0
+	}
+	return *run.Replying.TokensPerSecond
 }
 
 func (r *Report) note(format string, args ...any) {

@@ -159,6 +159,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Where people speak a third of the time, that time is what the limit is about.
+func TestLimitOfReplying(t *testing.T) {
+	native := Run{Policy: PolicyNative, Repeat: 1}
+	native.Seconds = 30
+	lull := Run{Policy: PolicyLull, Repeat: 1, Tokens: 60, TokensPerSecond: 2, Replying: NewReplying(60, 10)}
+	lull.Seconds = 30
+	atRest := 20.0
+	r := made()
+	r.Runs, r.IdleRates = []Run{native, lull}, nil
+	r.Conclude([]float64{0.4}, &atRest)
+	if r.LimitOf != limitOfReplying || *r.Limit != 8 || *r.Runs[1].LimitShare != 0.75 || r.Runs[0].LimitShare != nil {
+		t.Errorf("%s: limit %v, lull has %v of it, native %v", r.LimitOf, *r.Limit, *r.Runs[1].LimitShare,
+			r.Runs[0].LimitShare)
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{" replying ", " 6.0 ", " 75 %", "while somebody is answered",
+		"limit of replying: 20.0 tokens/s by the same people without a game × 40 % of the cores idle = 8.0 tokens/s"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, &text)
+		}
+	}
+}
+
 // What other processes disturbed decides nothing.
 func TestJudgeDisturbed(t *testing.T) {
 	runs := func(others ...float64) []Run { // native and lull in turn

@@ -22,6 +22,23 @@ type Scores struct {
 	P95 *float64 `json:"p95"`
 }
 
+// Replying is the time in which a request waited or ran, and how fast the replies
+// came in it: what a player waits for, where people speak only now and then.
+type Replying struct {
+	Seconds         float64  `json:"seconds"`
+	TokensPerSecond *float64 `json:"tokens_per_s"` // null: nobody was asked
+}
+
+// NewReplying is so many tokens in so many seconds.
+func NewReplying(tokens int, seconds float64) Replying {
+	r := Replying{Seconds: seconds}
+	if seconds > 0 {
+		rate := float64(tokens) / seconds
+		r.TokensPerSecond = &rate
+	}
+	return r
+}
+
 // PhaseRun holds the numbers of one phase of a run.
 type PhaseRun struct {
 	metrics.Phase
@@ -47,6 +64,7 @@ type Run struct {
 	Tokens          int                 `json:"tokens"`
 	TokensPerSecond float64             `json:"tokens_per_s"`
 	TTFT            Pair                `json:"ttft_ms"`
+	Replying        Replying            `json:"replying"`
 	Replies         int                 `json:"replies"` // that were complete
 	GameThread      Pair                `json:"game_thread_us"`
 	GameThreadCPU   Pair                `json:"game_thread_cpu_us"`
@@ -131,6 +149,9 @@ func (r *Run) measureFrames(rec *recording) error {
 		}
 		if c.Add(f.Frame) == metrics.Used {
 			length[f.Frame.Phase] += f.Interval
+			if f.Replying && f.Frame.Phase != metrics.Loading {
+				r.Replying.Seconds += f.Interval.Seconds()
+			}
 		}
 	}
 	r.Result = *c.Result()
@@ -238,6 +259,7 @@ func (r *Run) measureModel(rec *recording, c contextOf) {
 	if r.Seconds > 0 {
 		r.TokensPerSecond = float64(r.Tokens) / r.Seconds
 	}
+	r.Replying = NewReplying(r.Tokens, r.Replying.Seconds)
 	if wall := float64(rec.end - rec.begin); wall > 0 {
 		r.Shares = metrics.Shares{
 			Draft: float64(s.run[llm.Draft]) / wall, Verify: float64(s.run[llm.Verify]) / wall,
@@ -340,6 +362,7 @@ type Summary struct {
 	HitchMsPerS     metrics.Spread  `json:"hitch_ms_per_s"`
 	TTFTMsP50       *metrics.Spread `json:"ttft_ms_p50"`
 
+	Replying    *metrics.Spread `json:"replying_tokens_per_s"`
 	Repeats     int             `json:"repeats"`
 	OverrunP99  metrics.Spread  `json:"overrun_ms_p99"`
 	FrameP50    metrics.Spread  `json:"frame_ms_p50"`
@@ -382,6 +405,7 @@ func summarise(runs []Run, seed uint64) map[string]Summary {
 			FrameP50:        *all(func(r *Run) *float64 { return &r.FrameMs.P50 }),
 			FrameP99:        *all(func(r *Run) *float64 { return &r.FrameMs.P99 }),
 			TTFTMsP50:       all(func(r *Run) *float64 { return r.TTFT.P50 }),
+			Replying:        all(func(r *Run) *float64 { return r.Replying.TokensPerSecond }),
 			LimitShare:      all(func(r *Run) *float64 { return r.LimitShare }),
 			GameThread:      all(func(r *Run) *float64 { return r.GameThread.P99 }),
 		}

@@ -143,6 +143,7 @@ func (s *session) play(rt *local.Runtime, keep *keeper, rec *recording) (*player
 	for l.played < s.timeline.total() && !s.stop.Load() {
 		if l.next(&r) {
 			r.Gate, r.Decision, r.Parts = p.gate, p.decision, p.parts
+			r.Replying = rt != nil && rt.Engine.HasWork()
 			rec.frames = append(rec.frames, r)
 		}
 		s.played.Store(int64(s.warmUp + l.played))

@@ -88,7 +88,7 @@ func (r *Report) order() []string {
 
 func (r *Report) policyTable() table.Writer {
 	t := page.NewTable("policy", "late frames", "- native", "hitch ms/s", "frame p50/p99 ms", "overrun p99 ms",
-		"tokens/s", "of limit", "TTFT ms", "our µs p99")
+		"tokens/s", "replying", "of limit", "TTFT ms", "our µs p99")
 	used := map[string]bool{}
 	for _, name := range r.order() {
 		s := r.Summary[name]
@@ -105,24 +105,40 @@ func (r *Report) policyTable() table.Writer {
 		if s.LimitShare != nil {
 			limit = fmt.Sprintf("%.0f %%", 100*s.LimitShare.Median)
 		}
+		replying := nothing
+		if r.pauses() && name != PolicyNative {
+			replying = optional(s.Replying, "%.1f")
+		}
 		ttft, ours := optional(s.TTFTMsP50, "%.0f"), optional(s.GameThread, "%.1f")
 		t.AppendRow(table.Row{
 			name, spread(s.JankRate, 100, "%.2f", " %"), paired, spread(s.HitchMsPerS, 1, "%.1f", ""),
 			fmt.Sprintf("%.1f / %.1f", s.FrameP50.Median, s.FrameP99.Median), fmt.Sprintf("%.2f", s.OverrunP99.Median),
-			tokens, limit, ttft, ours,
+			tokens, replying, limit, ttft, ours,
 		})
 		for column, cell := range map[string]string{
-			"- native": paired, "tokens/s": tokens, "of limit": limit, "TTFT ms": ttft, "our µs p99": ours,
+			"- native": paired, "tokens/s": tokens, "replying": replying, "of limit": limit, "TTFT ms": ttft,
+			"our µs p99": ours,
 		} {
 			used[column] = used[column] || cell != nothing
 		}
 	}
 	var columns []table.ColumnConfig
-	for _, name := range []string{"- native", "tokens/s", "of limit", "TTFT ms", "our µs p99"} {
+	for _, name := range []string{"- native", "tokens/s", "replying", "of limit", "TTFT ms", "our µs p99"} {
 		columns = append(columns, table.ColumnConfig{Name: name, Hidden: !used[name]})
 	}
 	t.SetColumnConfigs(columns)
 	return t
+}
+
+// pauses reports whether nobody spoke for a good part of the time, so that tokens a
+// second of all of it say little.
+func (r *Report) pauses() bool {
+	for i := range r.Runs {
+		if x := &r.Runs[i]; x.Replying.Seconds > 0 && x.Replying.Seconds < 0.9*x.Seconds {
+			return true
+		}
+	}
+	return false
 }
 
 // nothing stands where a policy has no such number. A column of nothing else is
@@ -208,6 +224,10 @@ func (r *Report) limit() string {
 		return fmt.Sprintf("without a game: %.1f tokens/s; native was not played, so the limit is not known",
 			*r.IdleRate)
 	}
+	if r.LimitOf == limitOfReplying {
+		return fmt.Sprintf("limit of replying: %.1f tokens/s by the same people without a game × %.0f %% of the cores "+
+			"idle = %.1f tokens/s", *r.IdleRate, 100**r.IdleShare, *r.Limit)
+	}
 	return fmt.Sprintf("limit: %.1f tokens/s without a game × %.0f %% of the cores idle = %.1f tokens/s",
 		*r.IdleRate, 100**r.IdleShare, *r.Limit)
 }
@@ -228,7 +248,7 @@ func (r *Report) scatter() []string {
 	most, late := 1.0, 0.01
 	for i := range r.Runs {
 		if run := &r.Runs[i]; slices.Contains(names, run.Policy) {
-			most, late = max(most, run.TokensPerSecond), max(late, run.JankRate)
+			most, late = max(most, r.compared(run)), max(late, run.JankRate)
 		}
 	}
 	if r.Limit != nil {
@@ -251,7 +271,7 @@ func (r *Report) scatter() []string {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		if at := slices.Index(names, run.Policy); at >= 0 && !run.Interrupted {
-			put(run.TokensPerSecond, run.JankRate, letter(at))
+			put(r.compared(run), run.JankRate, letter(at))
 		}
 	}
 	var out []string
@@ -267,6 +287,9 @@ func (r *Report) scatter() []string {
 	}
 	out = append(out, "   late   └"+strings.Repeat("─", plotWidth-1),
 		fmt.Sprintf("         0 tokens/s%*.1f", plotWidth-9, most))
+	if r.LimitOf == limitOfReplying {
+		out[len(out)-1] += " while somebody is answered"
+	}
 	legend := ""
 	for i, name := range names {
 		legend += fmt.Sprintf("  %c %s", letter(i), name)

@@ -33,6 +33,7 @@ type Options struct {
 	Name     string   // of the script
 	Policies []string // names of package harness
 	Repeat   int      // of each; 0: 1
+	Frames   int64    // of the script that are played; 0: all
 	Open     func(g *data.Game) talk.Opener
 	Virtual  bool // time is virtual: Open's stages compute on the game thread
 	Files    play.Files
@@ -91,7 +92,7 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 	}
 	r.Setting.Repeat = max(o.Repeat, 1)
 	r.Setting.Seconds = float64(o.Script.Length()) / rules.TicksPerSecond
-	r.Conclude(nil)
+	r.Conclude(nil, nil)
 	return r, nil
 }
 
@@ -147,7 +148,8 @@ func (x *run) play(ctx context.Context) (err error) {
 		return err
 	}
 	x.model = x.voices.Model()
-	for tick := int64(0); !x.game.Ended() && !x.game.Quit(); tick++ {
+	most := x.o.Frames
+	for tick := int64(0); !x.game.Ended() && !x.game.Quit() && (most == 0 || tick < most); tick++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -212,8 +214,9 @@ func (x *run) frame(in *input.Frame, phase string) {
 	}
 	end := x.clock.Now()
 	f := meter.Frame{Frame: x.grid.Finish(time.Duration(end), phase),
-		Ours: time.Duration(began - begin + end - worked),
-		Ran:  before.Ran || after.Ran || before.Groups != after.Groups}
+		Ours:     time.Duration(began - begin + end - worked),
+		Ran:      before.Ran || after.Ran || before.Groups != after.Groups,
+		Replying: after.Replying}
 	x.meter.Add(f, after.Decision, after.Steered)
 }
 

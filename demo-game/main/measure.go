@@ -14,14 +14,12 @@ import (
 
 	"github.com/hajimehoshi/ebiten/v2"
 
+	"github.com/lull-npc/lull/demo-game/data"
 	"github.com/lull-npc/lull/demo-game/headless"
+	"github.com/lull-npc/lull/demo-game/rules"
+	"github.com/lull-npc/lull/demo-game/talk"
 	"github.com/lull-npc/lull/harness"
-	"github.com/lull-npc/lull/runtime/local"
 )
-
-// idleSeconds is how long each setting of llama.cpp runs without a game: a reply
-// or two.
-const idleSeconds = 4
 
 // measurement is the report of policies that play the script in turn.
 type measurement struct {
@@ -29,41 +27,37 @@ type measurement struct {
 	runs   int // measured so far
 	usage  harness.Usage
 	shares []float64 // of the cores that native left
+	atRest *float64  // tokens a second of replying without a game; nil: not measured
 }
 
-// idle measures how fast the model is without a game, before each turn of the
-// policies: what the machine does drifts within minutes.
-func (w *window) idle() error {
-	if w.o.scripted {
+// rest measures once how fast the same people reply where no game wants the
+// machine: the script is played without being drawn.
+func (w *window) rest() error {
+	if w.o.scripted || w.measured.atRest != nil {
 		return nil
 	}
-	w.tell(fmt.Sprintf("measuring %s, %d time(s), %.0f s each; first, for half a minute, the rate without a game",
-		w.o.measure, w.o.repeat, w.o.secondsOf(w.script)))
-	vanilla, err := harness.FindPolicy(harness.PolicyVanilla)
-	if err != nil {
-		return err
+	seconds := w.o.secondsOf(w.script)
+	w.tell(fmt.Sprintf("measuring %s, %d time(s), %.0f s each; first the same without a game, %.0f s",
+		w.o.measure, w.o.repeat, seconds, seconds))
+	o := headless.Options{Script: w.script, Name: w.o.script, Policies: []string{harness.PolicyVanilla},
+		Frames: int64(seconds * rules.TicksPerSecond), Lang: w.o.lang, Version: version,
+		Open: func(g *data.Game) talk.Opener { return w.o.opener(g, "", w.tell) }}
+	type played struct {
+		report *headless.Report
+		err    error
 	}
-	s, err := harness.LoadScenario("idle")
-	if err == nil {
-		s, err = s.WithSeconds(2 * idleSeconds) // the harness takes half of it
+	done := make(chan played)
+	go func() { // on a thread of its own, which ends with it: its timers are changed
+		r, err := headless.Play(context.Background(), o)
+		done <- played{r, err}
+	}()
+	p := <-done
+	if p.err != nil {
+		return fmt.Errorf("without a game: %w", p.err)
 	}
-	if err != nil {
-		return err
-	}
-	r, err := harness.Play(context.Background(), harness.Options{Scenario: s, Policies: []harness.Policy{vanilla},
-		Model: local.Config{Assets: w.o.assets}, Version: version})
-	if err != nil {
-		return err
-	}
-	to := w.measured.report
-	for i, x := range r.IdleRates {
-		if i == len(to.IdleRates) {
-			to.IdleRates = append(to.IdleRates, harness.IdleRate{Setting: x.Setting, Threads: x.Threads})
-		}
-		to.IdleRates[i].Add(x.Rates...)
-	}
-	to.Host.CPU, to.Host.Model, to.Host.Llama = r.Host.CPU, r.Host.Model, r.Host.Llama
-	to.Setting.IdleSeconds = idleSeconds
+	r, to := p.report, w.measured.report
+	w.measured.atRest = r.Runs[0].Replying.TokensPerSecond
+	to.Host.CPU, to.Host.Model, to.Host.Llama = harness.CPUName(), r.Host.Model, r.Host.Llama
 	return nil
 }
 
@@ -109,7 +103,7 @@ func (w *window) write(out io.Writer) error {
 	m.report.Setting.Seconds, m.report.Setting.Repeat = w.o.secondsOf(w.script), w.o.repeat
 	m.report.Start = &w.start
 	m.report.Interrupted = m.runs < len(w.o.measure)*w.o.repeat
-	m.report.Conclude(m.shares)
+	m.report.Conclude(m.shares, m.atRest)
 	if w.o.json == "" {
 		return m.report.WriteText(out)
 	}

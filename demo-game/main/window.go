@@ -112,7 +112,7 @@ func (w *window) policy() string {
 // begins makes a game with voices of its own.
 func (w *window) begins() error {
 	if len(w.o.measure) > 0 && w.measured.runs%len(w.o.measure) == 0 {
-		if err := w.idle(); err != nil {
+		if err := w.rest(); err != nil {
 			return err
 		}
 	}
@@ -389,7 +389,8 @@ func (w *window) frameEnds() {
 		phase = scheduler.PhaseLoading.String()
 	}
 	f := meter.Frame{Frame: w.grid.Finish(time.Duration(end), phase), Ours: w.ours + time.Duration(end-worked),
-		Ran: w.before.Ran || after.Ran || w.before.Groups != after.Groups}
+		Ran:      w.before.Ran || after.Ran || w.before.Groups != after.Groups,
+		Replying: after.Replying}
 	f.Policy, _ = w.voices.Policy()
 	w.due = min(int((f.Interval+headless.Period/2)/headless.Period), mostDue)
 	w.meter.Add(f, after.Decision, after.Steered)

@@ -24,6 +24,8 @@ type Frame struct {
 	Ours time.Duration // that our calls took, of Work
 	Ran  bool          // layers of the model ran beside the work
 
+	Replying bool // a request waited or ran when it ended
+
 	Policy string // that is on; "" while one is being opened
 }
 
@@ -37,7 +39,8 @@ type Meter struct {
 	total   int
 	reasons [scheduler.Reasons]int
 	lengths map[string]time.Duration
-	ours    []float64 // µs
+	replies time.Duration // in which a request waited or ran
+	ours    []float64     // µs
 	begin   time.Duration
 	end     time.Duration
 	waits   [3]time.Duration // sleep, window, closed
@@ -131,6 +134,9 @@ func (m *Meter) Add(f Frame, d scheduler.Decision, steered bool) {
 	m.end = f.Start + f.Interval
 	if m.frames.Add(f.Frame) == metrics.Used {
 		m.lengths[f.Phase] += f.Interval
+		if f.Replying && f.Phase != metrics.Loading {
+			m.replies += f.Interval
+		}
 	}
 	if steered {
 		m.reasons[d.Reason]++
@@ -216,6 +222,7 @@ func (m *Meter) Run(policy string, repeat int, replies, failed int, ttftMs []flo
 	if r.Seconds > 0 {
 		r.TokensPerSecond = float64(r.Tokens) / r.Seconds
 	}
+	r.Replying = harness.NewReplying(r.Tokens, m.replies.Seconds())
 	r.TTFT = pair(ttftMs)
 	r.GameThread = pair(m.ours)
 	if m.drafts[0] > 0 {

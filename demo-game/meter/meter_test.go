@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,27 @@ func TestCauses(t *testing.T) {
 	}
 	if r.Reasons["return"] != 1 {
 		t.Errorf("reasons %v", r.Reasons)
+	}
+}
+
+// Replying is the time in which somebody waits for words, loading left out.
+func TestReplying(t *testing.T) {
+	const ms = time.Millisecond
+	quiet, replying := frame(10*ms, 0, false, ""), frame(10*ms, 0, true, "")
+	loading := frame(10*ms, 0, true, metrics.Loading)
+	replying.Replying, loading.Replying = true, true
+	m := played(t, quiet, replying, loading, replying, quiet)
+	m.Observe(llm.Work{Stage: llm.Decode, Generated: 4})
+	r := m.Run("lull", 1, 1, 0, nil)
+	// The rate is of whole frames: two of a sixtieth of a second.
+	if got := r.Replying; math.Abs(got.Seconds-2.0/60) > 1e-6 || math.Abs(*got.TokensPerSecond-120) > 1e-3 {
+		t.Errorf("replying for %.4f s at %v tokens/s, want 0.0333 s at 120", got.Seconds, *got.TokensPerSecond)
+	}
+	if r.TokensPerSecond >= *r.Replying.TokensPerSecond {
+		t.Errorf("%v tokens/s of all time, %v of replying", r.TokensPerSecond, *r.Replying.TokensPerSecond)
+	}
+	if r := played(t, quiet).Run("lull", 1, 0, 0, nil); r.Replying.TokensPerSecond != nil {
+		t.Errorf("nobody was asked, and the rate is %v", *r.Replying.TokensPerSecond)
 	}
 }
 

@@ -86,6 +86,7 @@ func (v *Voices) FrameEnd(id uint64, deadline, now int64) {
 type Stats struct {
 	Steered  bool // somebody decides
 	Decision scheduler.Decision
+	Replying bool // a request waits or runs
 	Ran      bool // layers ran or run now
 	Groups   uint64
 	Tokens   int64 // generated since the start
@@ -104,6 +105,7 @@ func (v *Voices) Stats(recount bool) Stats {
 		s.Steered = !rt.Spec().Plain
 		s.Decision = rt.Decision()
 		s.Ran, s.Groups = rt.Model.Gate().Activity()
+		s.Replying = rt.Engine.HasWork()
 		s.Device = rt.Model.Info().Device
 	}
 	if store := v.stage.Store; store != nil && recount && v.counting.CompareAndSwap(false, true) {
