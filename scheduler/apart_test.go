@@ -1,8 +1,11 @@
 package scheduler
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // lowPriority is a controller of a low-priority base on two threads.
@@ -79,4 +82,39 @@ func TestBoundOfApartWindsNothingUp(t *testing.T) {
 		t.Errorf("openness %.3f, after one late frame %.3f with a margin of %v: want 0.5, and a tenth less",
 			before.Openness, d.Openness, d.Margin)
 	}
+}
+
+// Frames are never alike. A game that lacks room on the whole lacks it, though some
+// of its frames are short; one that has room keeps it, though some are long. Layers
+// beside the work end what is known of the game's own: no frame is quiet then.
+func TestRoomIsWhatFramesHaveOnTheWhole(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		jitter := rapid.Float64Range(0, 3).Draw(rt, "jitter")
+		tight := rapid.Bool().Draw(rt, "tight")
+		mean := rapid.Float64Range(4, 10.5).Draw(rt, "work")
+		if tight {
+			mean = rapid.Float64Range(12.2, 13.5).Draw(rt, "work of a tight game")
+		}
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		c := lowPriority(t, nil)
+		const target = 16667 * time.Microsecond
+		flips, was := 0, false
+		for i := range 3000 {
+			start := Instant(i) * Instant(target)
+			end := start.Add(time.Duration((mean + jitter*(2*random.Float64()-1)) * 1e6))
+			c.Report(Work{Stage: StageDecode, Tokens: 1, Generated: 1, Threads: 2, Start: start, End: end, Pending: 1})
+			d := c.Step(FrameSample{Frame: uint64(i), Start: start, End: end, Deadline: start.Add(target),
+				Target: target, Marked: true, Quiet: !was})
+			beside := d.Openness > windowShare
+			if tight && beside {
+				rt.Fatalf("frame %d: openness %.2f, open after %v: want layers apart from the work", i, d.Openness,
+					d.OpenAfter)
+			}
+			flips += bit(beside != was)
+			was = beside
+		}
+		if !tight && (!was || flips > 3) {
+			rt.Fatalf("layers beside the work at last: %v, after %d changes: want them there, and to stay", was, flips)
+		}
+	})
 }

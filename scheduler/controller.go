@@ -38,7 +38,9 @@ const (
 	allowedMax = 0.9
 
 	// tightFrames is how many frames in a row must lack room before layers beside the
-	// game's work are taken back: half a second at 60 Hz.
+	// game's work are taken back: half a second at 60 Hz. A frame with room takes back
+	// half of what one without adds, so that it takes a second of them to allow such
+	// layers, and a game that lacks room in more than a third of its frames lacks it.
 	tightFrames = 30
 
 	// memoryDoubt is how long a verdict against the LLM counts as evidence of
@@ -67,7 +69,8 @@ type Controller struct {
 	resting    int  // frames that still teach nothing
 	work       float64
 	lateFacts  int     // frames for which late facts are still expected to follow
-	tight      int     // frames in a row without room for layers beside the game's work, up to tightFrames
+	tight      int     // frames without room for layers beside the game's work count 2, those with it -1
+	noRoom     bool    // tight has reached 2·tightFrames, and not 0 since
 	busyGPU    float64 // share of the frame, of the last late facts
 	memoryTill Instant // until when the verdict against the LLM counts
 
@@ -100,8 +103,10 @@ func New(cfg Config, now Instant) (*Controller, error) {
 		// the time: begin inside the idle time and let evidence lead out of it.
 		cfg.StartOpenness = min(cfg.StartOpenness, windowShare)
 	}
-	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), band: newBandwidthLoop(&cfg), lastWorkEnd: math.MinInt64,
-		tight: tightFrames}
+	c := &Controller{cfg: cfg, loop: newFrameLoop(&cfg), band: newBandwidthLoop(&cfg), lastWorkEnd: math.MinInt64}
+	if cfg.StartOpenness <= windowShare { // or evidence has to lead out of there
+		c.tight, c.noRoom = tightFrames, true
+	}
 	c.bucket = newBucket(cfg.FloorTokensPerSecond, cfg.FloorSpan)
 	c.act.threads = held{value: cfg.MaxThreads, changed: now}
 	c.bound.changed = now
@@ -414,19 +419,22 @@ func (c *Controller) windows(s *FrameSample) bool {
 // lacksRoom takes a frame and reports whether low-priority layers beside the game's work would cost
 // frames: where the room in a frame is less than the system may take to give a
 // core back. The game's own work counts, where it is known, not what the LLM adds
-// to it; a single long frame takes nothing away. A game that misses its target by
-// itself has no other time to give.
+// to it. A single long frame takes nothing away and a short one gives nothing: once
+// layers run beside the game's work, its own is seen no more, and one lucky frame
+// would stand for all. A game that misses its target by itself has no other time to
+// give.
 func (c *Controller) lacksRoom(s *FrameSample) bool {
 	work := c.work
 	if own := c.lateness.own; own > 0 {
 		work = min(work, own)
 	}
 	if s.Target-time.Duration(work) >= c.cfg.TakeBack {
-		c.tight = 0
+		c.tight = max(c.tight-1, 0)
 	} else {
-		c.tight = min(c.tight+1, tightFrames)
+		c.tight = min(c.tight+2, 2*tightFrames)
 	}
-	return c.tight == tightFrames && c.cfg.LowPriorityBase && !c.lateness.overBudget
+	c.noRoom = c.tight == 2*tightFrames || c.noRoom && c.tight > 0
+	return c.noRoom && c.cfg.LowPriorityBase && !c.lateness.overBudget
 }
 
 // harmed reports whether frames are late beyond what is allowed, or nobody

@@ -25,9 +25,9 @@
 //
 // One thing is known. Where the game's threads want every core, the system still
 // owes the lowest class its few thousandths, and gives them all at once: a core
-// that such a thread has got stays with it until the next tick of the timer. In a
-// frame that has less room than that (TakeBack, 5 ms) the upper half of the axis
-// therefore costs a frame now and then for hardly a token, and openness ends at 0.5:
+// that such a thread has got stays with it until the next tick of the timer. Where
+// frames have less room than that on the whole (TakeBack, 5 ms) the upper half of the
+// axis therefore costs one now and then for hardly a token, and openness ends at 0.5:
 // layers stay apart from the game's work. LLM-first does without that bound.
 //
 // The reference is what a frame is measured by: its target, or the game's own
