@@ -17,9 +17,11 @@ const shutOpen, shutClose = math.MinInt64 + 1, math.MinInt64
 // Triple buffering needs 3.
 const deadlineFar = 8
 
-// windowLife is how long a window holds without another mark. A frame of half a
+// windowLife is how long a window holds without another mark, or, where frames
+// begin and none ends any more, from the first that did not end. A frame of half a
 // second is no frame that anyone plays: the game loads, hangs, or waits at a
-// breakpoint, and the reply may as well go on.
+// breakpoint, and the reply may as well go on. So it may where nobody tells when
+// the work of frames is done, which would leave the gate shut for ever.
 const windowLife = 500 * time.Millisecond
 
 // FrameTimings are facts of one frame that may arrive later than its end. A
@@ -81,6 +83,7 @@ type Marks struct {
 	any     bool
 
 	last  Instant       // the latest mark
+	alive Instant       // the same, but of frames in a row that were not ended it is the first one's begin
 	line  Instant       // where the next frame is expected to begin at the latest; 0: unknown
 	early time.Duration // how long before line the game begins, rises at once, falls slowly
 
@@ -110,6 +113,9 @@ func (m *Marks) Begin(id uint64, target time.Duration, now Instant) (Window, Mar
 	*f = markFrame{begun: true}
 	f.sample = FrameSample{Frame: id, Start: now, Target: target, Marked: true}
 	m.current, m.any, m.last, m.line = id, true, now, 0
+	if out != MarkNoEnd {
+		m.alive = now
+	}
 	if m.openAfter == AtFrameEnd || target <= 0 || out == MarkClockBack {
 		return m.window(shutOpen, shutClose), out
 	}
@@ -165,7 +171,7 @@ func (m *Marks) End(id uint64, deadline, now Instant) (FrameSample, MarkOutcome)
 	}
 	f.ended = true
 	s.Deadline, s.End = deadline, now
-	m.last, m.line = now, nextLine(deadline, s.Target, now)
+	m.last, m.alive, m.line = now, now, nextLine(deadline, s.Target, now)
 	return *s, out
 }
 
@@ -188,7 +194,7 @@ func (m *Marks) Plan(d Decision) Window {
 }
 
 func (m *Marks) window(open, close Instant) Window {
-	m.stands = Window{Gate: m.gate, Pause: m.pause, Expires: m.last.Add(windowLife)}
+	m.stands = Window{Gate: m.gate, Pause: m.pause, Expires: m.alive.Add(windowLife)}
 	if m.gate == GateWindow {
 		m.stands.Open, m.stands.Close, m.stands.Pause = open, close, 0
 	}

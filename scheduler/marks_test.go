@@ -71,6 +71,29 @@ func TestMarksWindows(t *testing.T) {
 	}
 }
 
+// A game that goes on to begin frames and ends none, after some that it did end,
+// does not keep the gate shut for ever: half a second later it is free, until a
+// frame ends again.
+func TestMarksThatNeverEndFreeTheGate(t *testing.T) {
+	m := marks60()
+	now := 16 * msec
+	for id := uint64(2); id < 100; id++ {
+		w, _ := m.Begin(id, 16*time.Millisecond, now)
+		m.End(id-1, 0, now+msec) // that of the frame before comes too late to count
+		v, _ := Admit(now+10*msec, now, w, 0, false)
+		if free := now+10*msec >= 516*msec; (v == Go) != free {
+			t.Fatalf("frame %d at %d ms: %v in %+v: want the gate shut until 516 ms, free from then on", id,
+				now/msec, v, w)
+		}
+		now += 16 * msec
+	}
+	m.End(99, 0, now-6*msec)
+	m.Plan(Decision{Gate: GateWindow, OpenAfter: AtFrameEnd})
+	if w, _ := m.Begin(100, 16*time.Millisecond, now); w.Expires != now+500*msec || w.Close >= w.Open {
+		t.Errorf("after an end: %+v: want a shut window that holds for half a second", w)
+	}
+}
+
 // TestMarksIgnored: a mark that does not count leaves the window as it is.
 func TestMarksIgnored(t *testing.T) {
 	m := marks60()
