@@ -64,7 +64,7 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
-// Loading while others work leaves one future, not a mixture.
+// Loading and clearing while others work leaves one future, not a mixture.
 func TestLoadWhileOthersWork(t *testing.T) {
 	dir := t.TempDir()
 	cfg := DefaultConfig(filepath.Join(dir, "store"))
@@ -95,6 +95,9 @@ func TestLoadWhileOthersWork(t *testing.T) {
 	}
 	for i := range 20 {
 		remember(t, s, own(fmt.Sprintf("future %d", i)))
+		if i%2 == 0 {
+			must(t, s.Clear())
+		}
 		must(t, s.Load(slot))
 	}
 	close(done)

@@ -90,6 +90,14 @@ func doomedGame(dir string, seed, killAt int) error {
 			}
 		case 5:
 			_ = s.Flush()
+		case 6:
+			if r.IntN(8) > 0 {
+				break
+			}
+			fmt.Printf("B %d\n", id)
+			if s.Clear() == nil {
+				fmt.Printf("C %d\n", id)
+			}
 		}
 		last = id
 		events = s.Poll(events[:0])
@@ -108,6 +116,8 @@ type acknowledged struct {
 	told    map[ID]string
 	durable uint64
 	saves   map[string]ID // path → the last id before it
+	begun   ID            // up to it all may have been cleared
+	cleared ID            // up to it all was cleared
 }
 
 // hear reads what a game says, until it is dead or has said enough.
@@ -130,6 +140,10 @@ func (a *acknowledged) hear(t *testing.T, out io.Reader, most int) {
 			a.durable = max(a.durable, id)
 		case word == "S":
 			a.saves[text] = ID(id)
+		case word == "B":
+			a.begun = ID(id)
+		case word == "C":
+			a.cleared = ID(id)
 		}
 	}
 }
@@ -147,7 +161,7 @@ func TestKilledGameLosesNothingAcknowledged(t *testing.T) {
 	for run := range runs {
 		if run%15 == 0 { // the same store dies fifteen times
 			dir = t.TempDir()
-			a = acknowledged{map[ID]string{}, 0, map[string]ID{}}
+			a = acknowledged{told: map[ID]string{}, saves: map[string]ID{}}
 		}
 		r := rand64(run + 1000)
 		step := 0
@@ -187,6 +201,23 @@ func crash(t *testing.T, self, dir string, seed, step int, r *rand.Rand, a *ackn
 	return "by itself"
 }
 
+// settleClear finds out whether a clearing that was begun came about: then nothing
+// of before is there, else all of it.
+func (a *acknowledged) settleClear(t *testing.T, there map[ID]string, when string) {
+	t.Helper()
+	kept := false
+	for id, text := range there {
+		if id <= a.cleared {
+			t.Errorf("%s: memory %d, %.40q, is back; up to %d all was cleared", when, id, text, a.cleared)
+		}
+		kept = kept || id <= a.begun
+	}
+	if !kept {
+		a.cleared = a.begun
+	}
+	a.begun = a.cleared
+}
+
 // check opens what a killed game left.
 func check(t *testing.T, dir string, a *acknowledged, when string) {
 	t.Helper()
@@ -202,9 +233,10 @@ func check(t *testing.T, dir string, a *acknowledged, when string) {
 		there[m.ID], seen[m.Text] = m.Text, true
 		return true
 	})
+	a.settleClear(t, there, when)
 	for id, text := range a.told {
 		got, ok := there[id]
-		if ok && got != text || !ok && uint64(id) <= a.durable {
+		if ok && got != text || !ok && uint64(id) <= a.durable && id > a.cleared {
 			t.Errorf("%s: memory %d is %.40q, want %.40q; %d was acknowledged", when, id, got, text, a.durable)
 		}
 		if !ok {

@@ -82,8 +82,8 @@
 // [Store.Save] writes one file with all memories as they are at the call: a branch
 // and a position of the log. [Store.Load] forks there: a new branch begins, what
 // was remembered since is of another future and gone, and embeddings under way for
-// it are dropped. Ids are never given twice, so nothing of the old future can
-// attach itself to the new one.
+// it are dropped. [Store.Clear] begins one that is empty. Ids are never given twice,
+// so nothing of the old future can attach itself to the new one.
 //
 // A store remembers the model, pooling and dimension of its vectors. With another
 // embedder it finds by words only, until [Store.Reindex] has Work make them anew.
@@ -98,5 +98,5 @@
 //
 // What becomes a memory, how important it is, and what is concluded from it: the
 // game or a model decides that. Approximate search: a scan of 100,000 vectors takes
-// milliseconds. Forgetting: nothing is deleted.
+// milliseconds. Forgetting a single memory: what is cleared is everything.
 package rag

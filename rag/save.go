@@ -126,6 +126,21 @@ func (s *Store) Load(path string) error {
 	if err != nil {
 		return err
 	}
+	return s.goTo(snap, "loading "+path)
+}
+
+// Clear forgets everything, as a new game does: a new branch begins that forked
+// from none. Embeddings under way are dropped, ids are not given again, and saves
+// stay as they are, so what should stay is saved before. When it returns, the
+// files of the store hold none of it, as far as the system can tell; after a crash
+// before that it holds all or nothing. On error nothing has changed. Who calls
+// Remember meanwhile waits, so clear on a loading screen. Safe for concurrent use.
+func (s *Store) Clear() error {
+	return s.goTo(snapshot{}, "clearing "+s.cfg.Dir)
+}
+
+// goTo begins a new branch with what a snapshot holds; doing is for an error.
+func (s *Store) goTo(snap snapshot, doing string) error {
 	s.writeMu.Lock()
 	defer s.writeMu.Unlock()
 	if s.cfg.Dir != "" && s.journal == nil {
@@ -152,7 +167,7 @@ func (s *Store) Load(path string) error {
 		// count as new in this one.
 		snap.head.position, snap.head.next = next, next+1
 		if err := s.rotateTo(snap, s.journal.generation); err != nil && !errors.Is(err, errPlaced) {
-			return fmt.Errorf("rag: loading %s: %w", path, err)
+			return fmt.Errorf("rag: %s: %w", doing, err)
 		}
 	}
 	st.position = next
@@ -180,7 +195,7 @@ func readSave(path string) (snapshot, error) {
 }
 
 // Branch says which future this is, from which it forked, and at which position.
-// 0 is none.
+// 0 is none: the first one and each that Clear began.
 func (s *Store) Branch() (branch, parent, position uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package talk
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -136,6 +137,29 @@ func TestRumourIsRemembered(t *testing.T) {
 	}
 	if !strings.Contains(notes, "You heard from Wren: The wolves are gone.") {
 		t.Errorf("on Pip's mind: %q", notes)
+	}
+}
+
+// A game that begins anew has no memories, and one that goes on has those of then.
+func TestRecall(t *testing.T) {
+	v, _ := voices(t, nil, true)
+	v.Switch("lull")
+	v.Tell("pip", "wren", "The wolves are gone.", 0)
+	file := filepath.Join(t.TempDir(), "memories")
+	if err := v.KeepMemories()(file); err != nil {
+		t.Fatal(err)
+	}
+	v.Tell("pip", "wren", "The wolves are back.", 0)
+	for _, c := range []struct {
+		file string
+		want int
+	}{{"", 0}, {file, 1}, {file + " of a game without", 1}, {"", 0}} {
+		if err := v.Recall(c.file)(); err != nil {
+			t.Errorf("%q: %v", c.file, err)
+		}
+		if n := v.Memories(); n != c.want {
+			t.Errorf("%q: %d memories, want %d", c.file, n, c.want)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -565,28 +564,16 @@ func (v *Voices) Recall(file string) func() error {
 	return func() error { return recall(store, file) }
 }
 
-// recall goes back to the memories in a file. A game that was saved where no
-// memories were open has none.
+// recall goes back to the memories in a file, or forgets all. A game that was
+// saved where no memories were open has none.
 func recall(store *rag.Store, file string) error {
-	if file != "" {
-		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-			return store.Load(file)
-		}
-		return nil
+	if file == "" {
+		return store.Clear()
 	}
-	dir, err := os.MkdirTemp("", "lull-demo")
-	if err != nil {
-		return err
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return store.Load(file)
 	}
-	none, err := rag.Open(rag.DefaultConfig(""))
-	if err == nil {
-		file = filepath.Join(dir, "none")
-		err = errors.Join(none.SaveNow(file), none.Close())
-	}
-	if err == nil {
-		err = store.Load(file)
-	}
-	return errors.Join(err, os.RemoveAll(dir))
+	return nil
 }
 
 // Close ends everything, at most after some seconds. Closed again it does nothing.
