@@ -195,7 +195,7 @@ static int64_t expected(const lull_hook *h, int32_t layer) {
 
 // spilled is llm.Window.Spilled.
 static int64_t spilled(lull_window w, int64_t next) {
-    int64_t most = (w.close_ns - w.open_ns) / 4 * 3;
+    int64_t most = (int64_t)((uint64_t)w.close_ns - (uint64_t)w.open_ns) / 4 * 3; // as Go subtracts
     return w.spill && w.mode == LULL_WINDOW && most > 0 && next > most ? most : next;
 }
 
@@ -220,7 +220,7 @@ static int32_t admit_group(lull_hook *h, int64_t now, lull_window w, int64_t *un
     int64_t sum = expected(h, first), unused;
     int32_t v = lull_admit(now, h->last_end_ns, w, spilled(w, sum), h->tentative, until);
     bool halving = w.mode == LULL_WINDOW && w.layers_per_stop != 1 && now < w.close_ns;
-    int64_t half = (w.close_ns - now) / 2;
+    int64_t half = halving ? (w.close_ns - now) / 2 : 0;
     int32_t last = first, end = halving ? limit - 1 : first + clamp_stride(h, w.layers_per_stop) - 1;
     if (end >= limit) end = limit - 1;
     while (v == LULL_GO && last < end) {
@@ -418,7 +418,8 @@ bool lull_hook_eval(void *tensor, bool ask, void *hook) {
 }
 
 // lull_hook_abort is asked at every node. What is tentative does not wait for the
-// end of its layer when the gate shuts: the rule would stop it there anyway.
+// end of its layer when the gate shuts: the layer would run into the game's frame.
+// One that has not begun yet waits for the next window, as the rule says.
 bool lull_hook_abort(void *hook) {
     lull_hook *h = hook;
     if (h->drop || atomic_load_explicit(&h->stop, memory_order_relaxed)) return true;

@@ -37,6 +37,8 @@ static void *game(void *unused) {
         w.open_ns = now - 1000 + rand_r(&seed) % 100000;
         w.close_ns = w.open_ns + rand_r(&seed) % 1000000;
         w.pause_ns = rand_r(&seed) % 20000;
+        if (rand_r(&seed) % 4 == 0) w.open_ns = INT64_MIN + 1, w.close_ns = INT64_MIN; // as scheduler.Marks shuts it
+        w.spill = rand_r(&seed) % 2;
         lull_gate_publish(&gate, w);
         struct timespec nap = {0, 20000};
         nanosleep(&nap, NULL);
