@@ -59,7 +59,7 @@ func (a *app) benchSpeculate(ctx context.Context, cfg bench.SpeculateConfig, dra
 	if draft != "" {
 		o := a.assetOptions()
 		o.Model = draft
-		d, err := assets.EnsureModel(ctx, o, "--draft")
+		d, err := assets.EnsureModel(ctx, o, assets.SettingDraft)
 		if err != nil {
 			return err
 		}

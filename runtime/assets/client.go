@@ -46,9 +46,14 @@ var invocations = map[string][]invocation{
 	},
 }
 
-var missingAdvice = map[string]string{
-	ClientNpm: "install Node.js, which brings npm, or pass --llama-lib DIR (or set " + EnvLlamaLib + ")",
-	ClientPip: "install Python 3 with pip; a model of your own needs none: --model FILE (or set " + EnvModel + ")",
+// missingAdvice says how to do with or without a client that is not there.
+func (o Options) missingAdvice(client string) string {
+	if client == ClientNpm {
+		return "install Node.js, which brings npm, or pass " + o.Word(SettingLlamaLib) + " DIR (or set " +
+			EnvLlamaLib + ")"
+	}
+	return "install Python 3 with pip; a model of your own needs none: " + o.Word(SettingModel) + " FILE (or set " +
+		EnvModel + ")"
 }
 
 // arguments are what every way to start the client gets. Names and versions
@@ -81,7 +86,7 @@ func (s *Store) download(ctx context.Context, work string, a Asset, p Package) (
 		}
 	}
 	stop := s.watch(work, p.Bytes)
-	err := runClient(ctx, a.Client, arguments(a.Client, p.Name, a.Version, dest), tmp)
+	err := s.opts.runClient(ctx, a.Client, arguments(a.Client, p.Name, a.Version, dest), tmp)
 	stop()
 	if err != nil {
 		return "", err
@@ -142,7 +147,7 @@ func folderSize(folder string) int64 {
 }
 
 // runClient tries each way to start the client until one is usable.
-func runClient(ctx context.Context, client string, args []string, tmp string) error {
+func (o Options) runClient(ctx context.Context, client string, args []string, tmp string) error {
 	var tried []string
 	for _, way := range invocations[client] {
 		program, err := exec.LookPath(way.program)
@@ -160,13 +165,13 @@ func runClient(ctx context.Context, client string, args []string, tmp string) er
 			tried = append(tried, way.program)
 			continue
 		}
-		return clientError(client, append([]string{way.program}, argv...), err, output)
+		return o.clientError(client, append([]string{way.program}, argv...), err, output)
 	}
 	detail := "nothing of that name on PATH"
 	if len(tried) > 0 {
 		detail = strings.Join(tried, ", ") + " found, but not usable"
 	}
-	return advised{fmt.Errorf("%w: %s: %s", ErrClientMissing, client, detail), missingAdvice[client]}
+	return advised{fmt.Errorf("%w: %s: %s", ErrClientMissing, client, detail), o.missingAdvice(client)}
 }
 
 // unusable tells a client that is not really there (a shim of a version
@@ -227,7 +232,7 @@ var (
 	escapes = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 )
 
-func clientError(client string, command []string, err error, output string) error {
+func (o Options) clientError(client string, command []string, err error, output string) error {
 	kind, advice := ErrClientFailed, "run the command by hand to see more: "+strings.Join(command, " ")
 	var reason *regexp.Regexp
 	switch {
@@ -240,7 +245,7 @@ func clientError(client string, command []string, err error, output string) erro
 	case saysAbsent.MatchString(output):
 		kind, reason = ErrNotServed, saysAbsent
 		advice = "check which registry or mirror " + client + " is set to, or bring the files yourself " +
-			"with --llama-lib DIR and --model FILE"
+			"with " + o.Word(SettingLlamaLib) + " DIR and " + o.Word(SettingModel) + " FILE"
 	}
 	return advised{fmt.Errorf("%w: %s: %w%s", kind, client, err, quote(output, reason)), advice}
 }

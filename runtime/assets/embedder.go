@@ -11,8 +11,8 @@ const DefaultEmbedder = "all-minilm-l6-v2-q8_0"
 
 // EnsureEmbedder answers with the embedder named, a GGUF file or a name in the
 // catalogue, and fetches or makes it if the cache lacks it; "" is the default
-// one. Messages call the setting flag, such as "--embedder".
-func EnsureEmbedder(ctx context.Context, o Options, name, flag string) (Found, error) {
+// one.
+func EnsureEmbedder(ctx context.Context, o Options, name string) (Found, error) {
 	s, err := Open(o)
 	if err != nil {
 		return Found{}, err
@@ -31,7 +31,7 @@ func EnsureEmbedder(ctx context.Context, o Options, name, flag string) (Found, e
 			}
 			return s.cached(a)
 		}
-		found, _, err := s.given(KindEmbedder, flag, name, "")
+		found, _, err := s.given(KindEmbedder, SettingEmbedder, name, "")
 		return found, err
 	})
 }

@@ -31,12 +31,12 @@ func TestEnsureEmbedder(t *testing.T) {
 	o := b.store().opts
 	o.Derive = Derivation{Quantize: makesGGUF(&calls)}
 	o.Offline = true
-	if _, err := EnsureEmbedder(t.Context(), o, "", "--embedder"); !errors.Is(err, ErrOffline) {
+	if _, err := EnsureEmbedder(t.Context(), o, ""); !errors.Is(err, ErrOffline) {
 		t.Errorf("offline without its source: %v, want %v", err, ErrOffline)
 	}
 	o.Offline = false
 	for _, name := range []string{"", "source", DefaultEmbedder} {
-		found, err := EnsureEmbedder(t.Context(), o, name, "--embedder")
+		found, err := EnsureEmbedder(t.Context(), o, name)
 		must(t, err)
 		if found.Name != DefaultEmbedder || filepath.Base(found.Path) != "m.gguf" || calls != 1 {
 			t.Errorf("found %+v after %d conversions", found, calls)
@@ -44,11 +44,11 @@ func TestEnsureEmbedder(t *testing.T) {
 	}
 	own := filepath.Join(t.TempDir(), "own.gguf")
 	must(t, os.WriteFile(own, []byte("GGUF"), 0o600))
-	if found, err := EnsureEmbedder(t.Context(), o, own, "--embedder"); err != nil || found.Path != own {
+	if found, err := EnsureEmbedder(t.Context(), o, own); err != nil || found.Path != own {
 		t.Errorf("a file: %+v, %v", found, err)
 	}
 	for _, name := range []string{"model", "no-such-embedder", t.TempDir()} {
-		_, err := EnsureEmbedder(t.Context(), o, name, "--embedder")
+		_, err := EnsureEmbedder(t.Context(), o, name)
 		if !errors.Is(err, ErrNoSuchPath) || !strings.Contains(err.Error(), "--embedder") {
 			t.Errorf("%q: %v, want %v that names --embedder", name, err, ErrNoSuchPath)
 		}

@@ -113,7 +113,8 @@ func (s *Store) unpinned(a Asset) error {
 		}
 	}
 	return fail("fetch", a.Name, fmt.Errorf("%w: %s", ErrUnpinned, reason),
-		"add --allow-unpinned to trust what "+a.Client+" delivers and record its hashes, or use --llama-lib DIR")
+		"add --allow-unpinned to trust what "+a.Client+" delivers and record its hashes, or use "+
+			s.opts.Word(SettingLlamaLib)+" DIR")
 }
 
 // enoughSpace asks before downloading rather than failing after a minute.

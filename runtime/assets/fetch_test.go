@@ -504,7 +504,7 @@ func TestQuoteKeepsTheReason(t *testing.T) {
 	output := "npm error FetchError: request failed, reason: connect ECONNREFUSED\n" +
 		strings.Repeat("npm error more\n", 20) +
 		"npm error }\nnpm error\n\nnpm error A complete log of this run is in x\n"
-	err := clientError(ClientNpm, nil, errors.New("exit status 1"), output)
+	err := Options{}.clientError(ClientNpm, nil, errors.New("exit status 1"), output)
 	if !errors.Is(err, ErrNetwork) || strings.Count(err.Error(), "ECONNREFUSED") != 1 ||
 		strings.Contains(err.Error(), "}") || strings.Contains(err.Error(), "complete log") {
 		t.Errorf("error %v, want the reason and no noise", err)

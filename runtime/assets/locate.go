@@ -20,7 +20,7 @@ const (
 type Found struct {
 	Path   string
 	Source string // FromFlag, FromEnvironment or FromCache
-	Via    string // "--model", "LULL_MODEL", or the cache folder
+	Via    string // the setting's word, such as "--model", "LULL_MODEL", or the cache folder
 	Name   string // the asset's name, if it is one
 }
 
@@ -71,18 +71,18 @@ func EnsureLibrary(ctx context.Context, o Options) (Found, error) {
 }
 
 // EnsureModel answers with the model that o.Model names, and fetches or makes it
-// if the cache lacks it. Messages call the setting flag, such as "--draft".
-func EnsureModel(ctx context.Context, o Options, flag string) (Found, error) {
+// if the cache lacks it. What names it is the setting by, in messages.
+func EnsureModel(ctx context.Context, o Options, by Setting) (Found, error) {
 	s, err := Open(o)
 	if err != nil {
 		return Found{}, err
 	}
 	if o.Model == "" {
 		err := fmt.Errorf("%w: it is empty", ErrNoSuchPath)
-		return Found{}, fail("locate", flag, err, "name a GGUF file or a model")
+		return Found{}, fail("locate", o.Word(by), err, "name a GGUF file or a model")
 	}
 	return s.ensure(ctx, KindModel, func() (Found, error) {
-		found, _, err := s.given(KindModel, flag, o.Model, "")
+		found, _, err := s.given(KindModel, by, o.Model, "")
 		return found, err
 	})
 }
@@ -116,13 +116,13 @@ func (s *Store) isDerived(name string) bool {
 
 // LocateModel answers with the model alone.
 func (s *Store) LocateModel() (Found, error) {
-	found, given, err := s.given(KindModel, "--model", s.opts.Model, EnvModel)
+	found, given, err := s.given(KindModel, SettingModel, s.opts.Model, EnvModel)
 	if given {
 		return found, err
 	}
 	a, ok := s.opts.Catalog.defaultOf(KindModel, s.opts.Platform)
 	if !ok {
-		return found, fail("locate", "model", ErrUnknownAsset, "pass --model FILE or set "+EnvModel)
+		return found, fail("locate", "model", ErrUnknownAsset, "pass "+s.opts.Word(SettingModel)+" FILE or set "+EnvModel)
 	}
 	if derived, ok := s.opts.Catalog.derivedFrom(a.Name); ok && s.status(derived).State == Present {
 		a = derived
@@ -132,7 +132,7 @@ func (s *Store) LocateModel() (Found, error) {
 
 // LocateLibrary answers with the library folder alone.
 func (s *Store) LocateLibrary() (Found, error) {
-	found, given, err := s.given(KindLibrary, "--llama-lib", s.opts.LlamaLib, EnvLlamaLib)
+	found, given, err := s.given(KindLibrary, SettingLlamaLib, s.opts.LlamaLib, EnvLlamaLib)
 	if given {
 		return found, err
 	}
@@ -143,9 +143,9 @@ func (s *Store) LocateLibrary() (Found, error) {
 	return s.cached(a)
 }
 
-// given answers from the flag or the environment variable, if either is set.
-func (s *Store) given(kind, flag, flagValue, variable string) (found Found, given bool, err error) {
-	value, via, source := flagValue, flag, FromFlag
+// given answers from the setting or the environment variable, if either is set.
+func (s *Store) given(kind string, by Setting, value, variable string) (found Found, given bool, err error) {
+	via, source := s.opts.Word(by), FromFlag
 	if value == "" {
 		value, via, source = s.opts.Getenv(variable), variable, FromEnvironment
 	}

@@ -221,25 +221,25 @@ func TestEnsureModel(t *testing.T) {
 	o := b.store().opts
 	o.Derive, o.Model = Derivation{Quantize: copyQuantizer(&calls)}, "model-q4_0"
 	o.Offline = true
-	if _, err := EnsureModel(t.Context(), o, "--draft"); !errors.Is(err, ErrOffline) {
+	if _, err := EnsureModel(t.Context(), o, SettingDraft); !errors.Is(err, ErrOffline) {
 		t.Errorf("offline without its source: %v, want %v", err, ErrOffline)
 	}
 	o.Offline = false
-	found, err := EnsureModel(t.Context(), o, "--draft")
+	found, err := EnsureModel(t.Context(), o, SettingDraft)
 	must(t, err)
 	if found.Name != "model-q4_0" || found.Via != "--draft" || calls != 1 {
 		t.Errorf("found %+v after %d quantisations", found, calls)
 	}
 	must(t, os.RemoveAll(filepath.Dir(found.Path)))
 	o.Offline = true
-	again, err := EnsureModel(t.Context(), o, "--draft")
+	again, err := EnsureModel(t.Context(), o, SettingDraft)
 	must(t, err)
 	if again.Path != found.Path || calls != 2 {
 		t.Errorf("made again offline: %+v after %d quantisations", again, calls)
 	}
 	for _, name := range []string{"", "no-such-model", t.TempDir()} {
 		o.Model = name
-		_, err := EnsureModel(t.Context(), o, "--draft")
+		_, err := EnsureModel(t.Context(), o, SettingDraft)
 		if !errors.Is(err, ErrNoSuchPath) || !strings.Contains(err.Error(), "--draft") {
 			t.Errorf("%q: %v, want %v that names --draft", name, err, ErrNoSuchPath)
 		}

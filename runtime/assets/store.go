@@ -27,8 +27,8 @@ const lockRetry = 150 * time.Millisecond
 // Options say where to look and what may be done. The zero value is right for a
 // program that wants the defaults.
 type Options struct {
-	Model    string // --model: a GGUF file, or the name of a model in the catalogue
-	LlamaLib string // --llama-lib: a folder, or the name of a library in the catalogue
+	Model    string // a GGUF file, or the name of a model in the catalogue
+	LlamaLib string // a folder, or the name of a library in the catalogue
 
 	CacheDir      string // empty: LULL_CACHE, else "lull" in the user's cache folder
 	Platform      string // empty: this program's GOOS/GOARCH
@@ -38,6 +38,30 @@ type Options struct {
 	Progress      Progress
 	Derive        Derivation
 	Getenv        func(string) string // nil: os.Getenv
+
+	// Words are what the program's user calls the settings, for messages and
+	// Found.Via. One that is missing is called as a flag: --model.
+	Words map[Setting]string
+}
+
+// Setting is what a program's user sets to say which file or folder to use. Its
+// value is its name, and that of its flag where there is a command line.
+type Setting string
+
+// The settings.
+const (
+	SettingModel    Setting = "model"
+	SettingLlamaLib Setting = "llama-lib"
+	SettingEmbedder Setting = "embedder"
+	SettingDraft    Setting = "draft"
+)
+
+// Word is what the program's user calls a setting.
+func (o Options) Word(s Setting) string {
+	if word := o.Words[s]; word != "" {
+		return word
+	}
+	return "--" + string(s)
 }
 
 // State is what the cache holds of an asset.
@@ -179,7 +203,8 @@ func (s *Store) Defaults() ([]string, error) {
 
 func (s *Store) unsupported(op string) error {
 	return fail(op, s.opts.Platform, ErrUnsupportedPlatform,
-		"build "+s.libraryRelease()+" as shared libraries and pass --llama-lib DIR or set "+EnvLlamaLib)
+		"build "+s.libraryRelease()+" as shared libraries and pass "+s.opts.Word(SettingLlamaLib)+" DIR or set "+
+			EnvLlamaLib)
 }
 
 // libraryRelease is the release of llama.cpp that the catalogue's libraries hold.

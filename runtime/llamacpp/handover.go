@@ -31,7 +31,7 @@ func (m *Model) AdoptSampler(s llm.Sampler) error {
 // FileFingerprint is the Fingerprint of the model that a file holds, without
 // loading it.
 func FileFingerprint(path string) (string, error) {
-	print, err := checkModelFile(path)
+	print, err := checkModelFile(path, modelFlag)
 	if err != nil {
 		return "", err
 	}

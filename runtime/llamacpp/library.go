@@ -37,7 +37,11 @@ var library struct {
 // their structs are those this package was built for, and finds the devices.
 // A process has one llama.cpp: a second call with the same folder does nothing,
 // with another folder it is an error. Safe for concurrent use.
-func Load(dir string) error {
+func Load(dir string) error { return LoadNamed(dir, "--llama-lib") }
+
+// LoadNamed is Load for a program whose user sets the folder with another setting
+// than that flag, as an error then says.
+func LoadNamed(dir, setting string) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("llamacpp: %q: %w", dir, err)
@@ -50,7 +54,7 @@ func Load(dir string) error {
 		}
 		return library.err
 	}
-	if err := checkFiles(abs); err != nil {
+	if err := checkFiles(abs, setting); err != nil {
 		return err // nothing was loaded: another folder may be tried
 	}
 	library.done, library.dir = true, abs
@@ -59,14 +63,14 @@ func Load(dir string) error {
 }
 
 // checkFiles says what is missing before anything is loaded.
-func checkFiles(dir string) error {
+func checkFiles(dir, setting string) error {
 	for _, name := range []string{"ggml-base", "ggml", "llama"} {
 		file := libraryFile(dir, name)
 		info, err := os.Stat(file)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			return fmt.Errorf("llamacpp: %s: %w; run 'lull assets fetch', or name its folder with --llama-lib",
-				file, ErrLibraryMissing)
+			return fmt.Errorf("llamacpp: %s: %w; run 'lull assets fetch', or name its folder with %s",
+				file, ErrLibraryMissing, setting)
 		case err != nil:
 			return fmt.Errorf("llamacpp: %w: %w", ErrLibraryMissing, err)
 		case info.Size() < 4096:

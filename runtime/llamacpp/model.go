@@ -1,6 +1,7 @@
 package llamacpp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,10 @@ type Options struct {
 	// WholeHead computes the output head in one piece, as llama.cpp does.
 	NoGate, NoPool, WholeHead bool
 
+	// Setting is what the program's user names the file with, for errors; default
+	// the flag --model.
+	Setting string
+
 	// Progress is told the loaded share, 0 to 1, now and then, from the
 	// goroutine that called Open.
 	Progress func(done float64)
@@ -56,6 +61,7 @@ func (o *Options) complete() error {
 			*v = d
 		}
 	}
+	o.Setting = cmp.Or(o.Setting, modelFlag)
 	def(&o.Context, 2048)
 	def(&o.MaxSequences, 4)
 	def(&o.MaxBatch, 256)
@@ -133,7 +139,7 @@ func openWith(ctx context.Context, path string, opt Options, makeContext func(*M
 	if err != nil {
 		return nil, err
 	}
-	print, err := checkModelFile(path)
+	print, err := checkModelFile(path, opt.Setting)
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +166,15 @@ func openWith(ctx context.Context, path string, opt Options, makeContext func(*M
 	return m, nil
 }
 
+// modelFlag names a model's file on a command line.
+const modelFlag = "--model"
+
 // checkModelFile refuses what is plainly no model before llama.cpp sees it.
-func checkModelFile(path string) (fingerprint, error) {
+func checkModelFile(path, setting string) (fingerprint, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return fingerprint{}, fmt.Errorf("llamacpp: %w: %w; name another with --model, or run 'lull assets fetch'",
-			ErrModelFile, err)
+		return fingerprint{}, fmt.Errorf("llamacpp: %w: %w; name another with %s, or run 'lull assets fetch'",
+			ErrModelFile, err, setting)
 	}
 	defer f.Close()
 	info, err := f.Stat()

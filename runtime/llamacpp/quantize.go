@@ -43,7 +43,7 @@ func Quantize(ctx context.Context, src, dst, format string, progress func(done f
 		return fmt.Errorf("llamacpp: quantise %s to %q: want one of %s", src, format,
 			strings.Join(slices.Sorted(maps.Keys(quantFormats)), ", "))
 	}
-	if _, err := checkModelFile(src); err != nil {
+	if _, err := checkModelFile(src, modelFlag); err != nil {
 		return err
 	}
 	params := llama.ModelQuantizeDefaultParams()

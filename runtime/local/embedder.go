@@ -78,7 +78,7 @@ func LocateEmbedder(ctx context.Context, o assets.Options) error {
 	if _, err := assets.EnsureLibrary(ctx, o); err != nil {
 		return err
 	}
-	_, err := assets.EnsureEmbedder(ctx, o, "", "--embedder")
+	_, err := assets.EnsureEmbedder(ctx, o, "")
 	return err
 }
 
@@ -91,18 +91,19 @@ func OpenEmbedder(ctx context.Context, cfg EmbedderConfig) (*Embedder, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := assets.EnsureEmbedder(ctx, o, cfg.File, "--embedder")
+	found, err := assets.EnsureEmbedder(ctx, o, cfg.File)
 	if err != nil {
 		return nil, err
 	}
-	if err := llamacpp.Load(library.Path); err != nil {
+	if err := llamacpp.LoadNamed(library.Path, o.Word(assets.SettingLlamaLib)); err != nil {
 		return nil, err
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = llm.NewClock()
 	}
 	model, err := llamacpp.OpenEmbedder(ctx, found.Path, llamacpp.Options{
-		Device: cfg.Device, Threads: cfg.Threads, Clock: cfg.Clock, Admit: Admit, Gate: cfg.Gate})
+		Device: cfg.Device, Threads: cfg.Threads, Clock: cfg.Clock, Admit: Admit, Gate: cfg.Gate,
+		Setting: o.Word(assets.SettingEmbedder)})
 	if err != nil {
 		return nil, err
 	}

@@ -180,9 +180,6 @@ func (cfg *Config) openDraft(ctx context.Context, target llm.Model) (llm.Model, 
 	return draft, nil
 }
 
-// draftFlag names the setting in messages about its file.
-const draftFlag = "--draft"
-
 // locateDraft finds the draft model's file, or fetches or makes it.
 func (cfg *Config) locateDraft(ctx context.Context) error {
 	if !cfg.speculates() || cfg.Draft == "" || cfg.OpenDraft != nil {
@@ -191,7 +188,7 @@ func (cfg *Config) locateDraft(ctx context.Context) error {
 	o := cfg.Assets
 	o.Model = cfg.Draft
 	o.Derive = Derivation(o)
-	found, err := assets.EnsureModel(ctx, o, draftFlag)
+	found, err := assets.EnsureModel(ctx, o, assets.SettingDraft)
 	cfg.draftFile = found.Path
 	return err
 }
@@ -205,6 +202,6 @@ func (cfg *Config) openLlamaDraft(ctx context.Context, target llm.Model, clock l
 		}
 	}
 	opt := cfg.llamaOptions(clock, admit, "draft")
-	opt.MaxSequences, opt.Gate = 1, target.Gate()
+	opt.MaxSequences, opt.Gate, opt.Setting = 1, target.Gate(), cfg.Assets.Word(assets.SettingDraft)
 	return llamacpp.Open(ctx, cfg.draftFile, opt)
 }

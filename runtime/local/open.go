@@ -124,7 +124,7 @@ func (cfg *Config) openLlama(ctx context.Context, clock llm.Clock, admit llm.Adm
 	if err != nil {
 		return nil, err
 	}
-	if err := llamacpp.Load(found.Library.Path); err != nil {
+	if err := llamacpp.LoadNamed(found.Library.Path, cfg.Assets.Word(assets.SettingLlamaLib)); err != nil {
 		return nil, err
 	}
 	cfg.tell("library", 1)
@@ -150,6 +150,7 @@ func (cfg *Config) llamaOptions(clock llm.Clock, admit llm.AdmitFunc, stage stri
 	opt := llamacpp.Options{
 		Device: cfg.Device, Context: cfg.Context, MaxBatch: cfg.MaxBatch, Threads: cfg.Spec.Threads,
 		Clock: clock, Admit: admit, Progress: func(done float64) { cfg.tell(stage, done) },
+		Setting: cfg.Assets.Word(assets.SettingModel),
 	}
 	if cfg.Spec.Plain {
 		opt.NoGate, opt.Poll = true, plainPoll
@@ -186,7 +187,7 @@ func Derivation(o assets.Options) assets.Derivation {
 		if err != nil {
 			return err
 		}
-		if err := llamacpp.Load(library.Path); err != nil {
+		if err := llamacpp.LoadNamed(library.Path, o.Word(assets.SettingLlamaLib)); err != nil {
 			return err
 		}
 		return makeModel(ctx, src, dst, format, progress)

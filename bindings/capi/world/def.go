@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/lull-npc/lull/runtime/assets"
@@ -115,8 +114,12 @@ func (d *Def) absolute() error {
 }
 
 func (d Def) assets() assets.Options {
-	return assets.Options{Model: d.Model, LlamaLib: d.Library, CacheDir: d.Cache, Offline: !d.Fetch}
+	return assets.Options{Model: d.Model, LlamaLib: d.Library, CacheDir: d.Cache, Offline: !d.Fetch, Words: hostWords}
 }
+
+// hostWords are what a host calls the settings of its files.
+var hostWords = map[assets.Setting]string{assets.SettingModel: "def.model",
+	assets.SettingLlamaLib: "def.library", assets.SettingEmbedder: "def.embedder"}
 
 // config is the def as package local takes it.
 func (d Def) config(w *World) local.Config {
@@ -147,9 +150,6 @@ func (d Def) openScripted(_ context.Context, clock llm.Clock, admit llm.AdmitFun
 	})
 }
 
-// hostWords turn what the command line calls things into what a host does.
-var hostWords = strings.NewReplacer("--model", "def.model", "--llama-lib", "def.library", "--embedder", "def.embedder")
-
 // loadText is the text of a failed load, with the advice that it brings.
 func loadText(err error) string {
 	text := err.Error()
@@ -157,7 +157,7 @@ func loadText(err error) string {
 	if errors.As(err, &missing) && missing.Hint() != "" {
 		text += "; " + missing.Hint()
 	}
-	return hostWords.Replace(text)
+	return text
 }
 
 // loadCode is the result of a failed load.

@@ -3,6 +3,8 @@ package world
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -452,6 +454,38 @@ func TestLimits(t *testing.T) {
 	}
 	if n := len(Open()); n != len(ids) {
 		t.Errorf("%d worlds are open, want %d", n, len(ids))
+	}
+}
+
+// TestLoadNamesFields: what a host can do about a failed load is told in its own
+// words, not in those of a command line.
+func TestLoadNamesFields(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a library has another name there")
+	}
+	library, _ := testassets.Locate(t)
+	half := t.TempDir() // one library, without those that it needs
+	if err := os.WriteFile(filepath.Join(half, "libllama.so"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(half, "none")
+	for name, c := range map[string]struct {
+		def  Def
+		want string
+	}{
+		"no library":   {Def{Library: none}, "locate def.library: path does not exist"},
+		"half library": {Def{Library: half, Model: half + "/libllama.so"}, "or name its folder with def.library"},
+		"no model":     {Def{Library: library, Model: none}, "give def.model an existing path"},
+	} {
+		id, err := Create(c.def)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := frames(t, id, WorldFailed)
+		if !strings.Contains(trace, c.want) || strings.Contains(trace, "--") {
+			t.Errorf("%s: %s\nwant %q and no flag", name, trace, c.want)
+		}
+		destroy(t, id)
 	}
 }
 
