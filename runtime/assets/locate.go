@@ -122,7 +122,8 @@ func (s *Store) LocateModel() (Found, error) {
 	}
 	a, ok := s.opts.Catalog.defaultOf(KindModel, s.opts.Platform)
 	if !ok {
-		return found, fail("locate", "model", ErrUnknownAsset, "pass "+s.opts.Word(SettingModel)+" FILE or set "+EnvModel)
+		return found, fail("locate", "model", ErrUnknownAsset,
+			"pass "+s.opts.Word(SettingModel)+" FILE or set "+EnvModel)
 	}
 	if derived, ok := s.opts.Catalog.derivedFrom(a.Name); ok && s.status(derived).State == Present {
 		a = derived

@@ -282,3 +282,16 @@ func startThreadsWhileCalling() int {
 		}
 	}
 }
+
+// TestSettingInErrors: what names a file is called as the program calls it.
+func TestSettingInErrors(t *testing.T) {
+	_, noModel := checkModelFile(filepath.Join(t.TempDir(), "none"), "def.model")
+	for want, err := range map[string]error{
+		"or name its folder with def.library": checkFiles(t.TempDir(), "def.library"),
+		"name another with def.model":         noModel,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+}
