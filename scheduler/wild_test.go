@@ -141,12 +141,12 @@ func TestWildGames(t *testing.T) {
 		target := time.Duration(targets.Draw(rt, "target"))
 		vary, share := rapid.Bool().Draw(rt, "vary"), rapid.Float64Range(0, 1.5).Draw(rt, "share")
 		trouble := rapid.SampledFrom([]int{0, 1, 5, 100}).Draw(rt, "trouble")
-		mute := rapid.SampledFrom([]int{0, 50, 200}).Draw(rt, "ends no frame from")
+		mute := rapid.SampledFrom([]int{0, 50, 400}).Draw(rt, "ends no frame from")
 		phases := rapid.Bool().Draw(rt, "phases")
 		phase := Phase(rapid.IntRange(0, 6).Draw(rt, "phase"))
 		g.seed = rapid.Uint64().Draw(rt, "seed")
 		dice := g.dice
-		for frame := range 200 {
+		for frame := range 400 {
 			if vary {
 				target = time.Duration(1e6 + dice(33e6))
 			}
