@@ -314,6 +314,9 @@ func (c *Controller) count(s *FrameSample) {
 	} else {
 		c.closedFor = 0
 	}
+	if c.lastWorkEnd.Sub(s.End) > absurdSpan { // no engine ends its work then: a broken clock said so
+		c.lastWorkEnd = s.End
+	}
 	if c.pending || c.lastWorkEnd >= s.Start {
 		c.idleFor = 0
 	} else {

@@ -36,3 +36,19 @@ func TestQuietFramesAreTheGamesOwn(t *testing.T) {
 		t.Errorf("the game's own rate is put at %.4f, want about 0.03", own)
 	}
 }
+
+// Work whose end lies in a future that never comes does not make the engine busy
+// for ever: frames of an idle engine tell the game's own lateness again.
+func TestAbsurdWorkIsForgotten(t *testing.T) {
+	c := lowPriority(t, nil)
+	c.Report(Work{Stage: StageDecode, Tokens: 1, End: Forever})
+	const period = 16 * time.Millisecond
+	for i := range 20 {
+		start := Instant(i) * Instant(period)
+		c.Step(FrameSample{Frame: uint64(i), Start: start, End: start.Add(period - 1), Target: period, Marked: true})
+	}
+	if c.idleFor < 18 || c.lateness.offFrames < 16 {
+		t.Errorf("20 frames after absurd work: idle for %d, %v frames tell of the game alone", c.idleFor,
+			c.lateness.offFrames)
+	}
+}
