@@ -17,12 +17,12 @@ const shutOpen, shutClose = math.MinInt64 + 1, math.MinInt64
 // Triple buffering needs 3.
 const deadlineFar = 8
 
-// windowLife is how long a window holds without another mark, or, where frames
+// WindowLife is how long a window holds without another mark, or, where frames
 // begin and none ends any more, from the first that did not end. A frame of half a
 // second is no frame that anyone plays: the game loads, hangs, or waits at a
 // breakpoint, and the reply may as well go on. So it may where nobody tells when
 // the work of frames is done, which would leave the gate shut for ever.
-const windowLife = 500 * time.Millisecond
+const WindowLife = 500 * time.Millisecond
 
 // FrameTimings are facts of one frame that may arrive later than its end. A
 // busy time of 0 means "not measured".
@@ -194,7 +194,7 @@ func (m *Marks) Plan(d Decision) Window {
 }
 
 func (m *Marks) window(open, close Instant) Window {
-	m.stands = Window{Gate: m.gate, Pause: m.pause, Expires: m.alive.Add(windowLife)}
+	m.stands = Window{Gate: m.gate, Pause: m.pause, Expires: m.alive.Add(WindowLife)}
 	if m.gate == GateWindow {
 		m.stands.Open, m.stands.Close, m.stands.Pause = open, close, 0
 	}

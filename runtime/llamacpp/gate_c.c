@@ -107,6 +107,7 @@ static int64_t gate_now(const lull_gate *g) { return monotonic_ns() - g->clock_o
 
 void lull_gate_publish(lull_gate *g, lull_window w) {
     atomic_fetch_add(&g->seq, 1);
+    bool closes = w.mode == LULL_CLOSED && atomic_load(&g->mode) != LULL_CLOSED;
     atomic_store(&g->mode, w.mode);
     atomic_store(&g->layers_per_stop, w.layers_per_stop);
     atomic_store(&g->open_ns, w.open_ns);
@@ -118,8 +119,9 @@ void lull_gate_publish(lull_gate *g, lull_window w) {
     atomic_store(&g->shut, shut);
     atomic_fetch_add(&g->seq, 1);
     // A window that is shut lets nobody in: who waits may sleep on, until the
-    // next one or the old one's expiry. That saves a system call each frame.
-    if (!shut) wake_all(g);
+    // next one or the old one's expiry. That saves a system call each frame. A
+    // gate that closes is told: what is tentative stops there.
+    if (!shut || closes) wake_all(g);
 }
 
 static lull_window gate_read(lull_gate *g) {

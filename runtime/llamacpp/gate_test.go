@@ -233,6 +233,34 @@ func TestAShutGateDropsTentativeWorkAtOnce(t *testing.T) {
 	}
 }
 
+// A draft that sleeps until a window which comes soon is told when the gate closes:
+// it may not run any more, and who decodes wants to go on.
+func TestAClosedGateEndsAWaitingDraft(t *testing.T) {
+	m := open(t, nil)
+	s, _ := m.NewSequence()
+	b := llm.Batch{Tentative: true}
+	b.Add(s, 5, true)
+	soon := m.opt.Clock.Now() + 3600e9
+	m.Gate().Publish(llm.Window{Mode: llm.GateWindow, Open: soon, Close: soon + 1e9})
+	var over atomic.Bool
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		m.opt.Clock.WaitUntil(m.opt.Clock.Now()+20e6, nil) // it sleeps by now, or sees the closed gate at once
+		m.Gate().Publish(llm.Window{Mode: llm.GateClosed})
+		for begin := m.opt.Clock.Now(); !over.Load() && m.opt.Clock.Now() < begin+10e9; {
+			m.opt.Clock.WaitUntil(m.opt.Clock.Now()+1e6, nil)
+		}
+		m.Gate().Publish(llm.Window{})
+	}()
+	w, err := m.Decode(&b, llm.Grant{})
+	over.Store(true)
+	<-closed
+	if !w.Stopped || !errors.Is(err, llm.ErrStopped) {
+		t.Errorf("the draft slept on before a closed gate: stopped %v, %v", w.Stopped, err)
+	}
+}
+
 // A stop from another goroutine at any moment leaves the cache as the ledger
 // says: the tokens afterwards are those of an undisturbed run.
 func TestStopAnywhereKeepsTheLedger(t *testing.T) {

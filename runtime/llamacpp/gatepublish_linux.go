@@ -32,7 +32,9 @@ func (g *gate) publish(w llm.Window) {
 	}
 	seq := word[atomic.Uint32](unsafe.Pointer(&c.seq))
 	seq.Add(1)
-	word[atomic.Int32](unsafe.Pointer(&c.mode)).Store(int32(w.Mode))
+	mode := word[atomic.Int32](unsafe.Pointer(&c.mode))
+	closes := w.Mode == llm.GateClosed && mode.Load() != int32(llm.GateClosed)
+	mode.Store(int32(w.Mode))
 	word[atomic.Int32](unsafe.Pointer(&c.layers_per_stop)).Store(int32(w.LayersPerStop))
 	word[atomic.Int64](unsafe.Pointer(&c.open_ns)).Store(w.Open)
 	word[atomic.Int64](unsafe.Pointer(&c.close_ns)).Store(w.Close)
@@ -41,7 +43,7 @@ func (g *gate) publish(w llm.Window) {
 	word[atomic.Int32](unsafe.Pointer(&c.spill)).Store(spill)
 	word[atomic.Int32](unsafe.Pointer(&c.shut)).Store(shut)
 	seq.Add(1)
-	if shut != 0 {
+	if shut != 0 && !closes {
 		return
 	}
 	wake := word[atomic.Uint32](unsafe.Pointer(&c.wake))

@@ -103,7 +103,8 @@ func (r *Runtime) Frame(s scheduler.FrameSample) scheduler.Decision {
 	}
 	s.Phase, s.Host, s.Marked = r.phase, r.hostFacts(), false
 	r.step(s)
-	r.publish(scheduler.Window{Gate: r.decision.Gate, Pause: r.decision.Pause})
+	r.publish(scheduler.Window{Gate: r.decision.Gate, Pause: r.decision.Pause,
+		Expires: s.End.Add(scheduler.WindowLife)})
 	r.grantMemories(int64(s.End))
 	return r.decision
 }

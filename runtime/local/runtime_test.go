@@ -129,6 +129,19 @@ func TestReplyWithoutFramesGoesOn(t *testing.T) {
 	}
 }
 
+// Likewise where whole frames are told and then no more: while it loads, a game may
+// wait for the very reply.
+func TestReplyAfterTheLastFrameGoesOn(t *testing.T) {
+	r := openScripted(t, DefaultSpec())
+	now := r.Clock.Now()
+	d := r.Frame(scheduler.FrameSample{Frame: 1, Start: scheduler.Instant(now), End: scheduler.Instant(now + 11e6),
+		Deadline: scheduler.Instant(now + 16e6), Target: 16 * time.Millisecond})
+	w := r.Model.Gate().(*llm.SoftGate).Window()
+	if w.Mode != llm.GateMode(d.Gate) || w.Expires != now+11e6+int64(scheduler.WindowLife) {
+		t.Errorf("%v until %v, want %v for %v after the frame", w.Mode, w.Expires-now, d.Gate, scheduler.WindowLife)
+	}
+}
+
 func TestCloseWhileSpeaking(t *testing.T) {
 	r := openScripted(t, DefaultSpec())
 	r.Model.Gate().Publish(llm.Window{Mode: llm.GateClosed})
