@@ -118,6 +118,7 @@ type Speculator struct {
 	rates     [sources][longest + 1]Rate // by length of context; a draft model's at 0
 	gates     [sources]Gate
 	threads   int // of the target's last batch
+	pace      pace
 	made      []made
 	accept    []float64 // the chance of each, given those before
 	expecting float64   // speed-up expected of the round
@@ -308,7 +309,7 @@ func (s *Speculator) plan(c *conversation, r llm.Reply, g llm.Grant) int {
 		*rate = newRate(modelPrior)
 	}
 	k, speedup := row.ChooseDraft(rate.Value(), most)
-	if speedup < margin {
+	if speedup < margin*s.pace.times() {
 		gate.Close(r.Now)
 		return 0
 	}
@@ -340,13 +341,16 @@ func (s *Speculator) Propose(dst []llm.Token, r llm.Reply, g llm.Grant) []llm.To
 	s.chain(c, most, s.denied(r.Now, g))
 	if !s.opt.Fixed {
 		k, speedup := row.Choose(s.accept)
-		if modelled == 0 && speedup < margin {
+		if modelled == 0 && speedup < margin*s.pace.times() {
 			k = 0
 		}
 		s.made = s.made[:k]
 	}
 	k := len(s.made)
-	s.expecting = Tokens(s.accept[:k]) / (row.Ratio(k+1) + float64(modelled)*row.Draft)
+	s.expecting = Tokens(s.accept[:k])
+	if k > 0 {
+		s.expecting /= row.Ratio(k+1)*s.pace.times() + float64(modelled)*row.Draft
+	}
 	for _, m := range s.made {
 		dst = append(dst, m.token)
 	}
@@ -390,9 +394,10 @@ func (s *Speculator) settle(r llm.Reply, j *llm.Judgement, right int) {
 		}
 	}
 	row := s.opt.Costs.Row(s.threads)
+	s.pace.observe(&j.Work, len(j.Drafts), row)
 	extra := 0.0
 	if k := len(s.made); k > 0 {
-		extra = (row.Ratio(k+1) - 1) / float64(k)
+		extra = max(0, row.Ratio(k+1)*s.pace.times()-1) / float64(k)
 		s.stats.expect(s.expecting)
 	}
 	spent := 0.0

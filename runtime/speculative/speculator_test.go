@@ -347,6 +347,33 @@ func TestSpeculationNeverCosts(t *testing.T) {
 	}
 }
 
+// TestHopefulCosts plays on a device where verifying is dearer than its costs say, as
+// it is beside a game or another program: what batches take is seen, so what is
+// expected of them is what they bring.
+func TestHopefulCosts(t *testing.T) {
+	costs := likeCPU()
+	row := &costs.Rows[0]
+	for i := range row.Verify {
+		row.Verify[i].Ratio = 1 + (row.Verify[i].Ratio-1)/4
+	}
+	for _, c := range []struct {
+		name   string
+		script scripted.Script
+		least  float64
+	}{{"small talk", nil, 0.96}, {"a list read back", scripted.Echo, 1.3}} {
+		off, _ := talk(t, c.script, speculative.Options{Mode: speculative.ModeOff})
+		on, s := talk(t, c.script, speculative.Options{Costs: costs})
+		gain := float64(off) / float64(on)
+		t.Logf("%s: ×%.3f; %d rounds, expected ×%.2f, measured ×%.2f", c.name, gain, s.Rounds, s.Expected, s.Measured())
+		if gain < c.least {
+			t.Errorf("%s: ×%.3f, want ×%.2f or more", c.name, gain, c.least)
+		}
+		if s.Rounds > 50 && (s.Expected < 0.8*s.Measured() || s.Expected > 1.25*s.Measured()) {
+			t.Errorf("%s: ×%.2f expected of a round, it brought ×%.2f", c.name, s.Expected, s.Measured())
+		}
+	}
+}
+
 // talk plays 40 turns of random words and returns the time of decoding.
 func talk(t *testing.T, script scripted.Script, o speculative.Options) (time.Duration, speculative.Stats) {
 	t.Helper()
