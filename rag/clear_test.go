@@ -26,13 +26,7 @@ func TestClear(t *testing.T) {
 			slot := filepath.Join(t.TempDir(), "slot")
 			must(t, s.SaveNow(slot))
 			branch, _, _ := s.Branch()
-			long := remember(t, s, own("The king is dead. "+strings.Repeat("Long live the king. ", 100)))
-			if d := s.Work(150 * time.Millisecond); d.Embedded == 0 || d.Indexed != 0 {
-				t.Fatalf("the long text should be half embedded: %+v", d)
-			}
-			s.embed.mu.Lock()
-			partial := s.embed.partial
-			s.embed.mu.Unlock()
+			long, partial := halfEmbedded(t, s)
 			must(t, s.Clear())
 			s.finish(&partial) // as if the embedder came back just now
 			if got := dump(t, s); got != "" || s.Stats().Vectors != 0 || s.Stats().Pending != 0 {
@@ -133,4 +127,17 @@ func TestClearCutAnywhere(t *testing.T) {
 	if failed < 6 || failed == n {
 		t.Errorf("%d of %d runs failed: too few steps, or none came to the end", failed, n)
 	}
+}
+
+// halfEmbedded remembers a text of which Work has embedded only some pieces, and
+// returns what Work then holds of it.
+func halfEmbedded(t *testing.T, s *Store) (ID, partial) {
+	t.Helper()
+	id := remember(t, s, own("The king is dead. "+strings.Repeat("Long live the king. ", 100)))
+	if d := s.Work(150 * time.Millisecond); d.Embedded == 0 || d.Indexed != 0 {
+		t.Fatalf("the long text should be half embedded: %+v", d)
+	}
+	s.embed.mu.Lock()
+	defer s.embed.mu.Unlock()
+	return id, s.embed.partial
 }

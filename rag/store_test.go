@@ -182,13 +182,7 @@ func TestLoadForgetsTheFuture(t *testing.T) {
 		t.Errorf("saved %+v", got)
 	}
 	branch, _, _ := s.Branch()
-	dead := remember(t, s, own("The king is dead. "+strings.Repeat("Long live the king. ", 100)))
-	if d := s.Work(150 * time.Millisecond); d.Embedded == 0 || d.Indexed != 0 {
-		t.Fatalf("the long text should be half embedded: %+v", d)
-	}
-	s.embed.mu.Lock()
-	partial := s.embed.partial
-	s.embed.mu.Unlock()
+	dead, partial := halfEmbedded(t, s)
 	must(t, s.Load(slot))
 	s.finish(&partial) // as if the embedder came back just now
 	s.Work(time.Hour)
