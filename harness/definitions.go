@@ -57,8 +57,9 @@ var definitions = []metrics.Definition{
 		Text: "idle_tokens_per_s · idle_share: what the idle time is worth.",
 	}, {
 		Name: "limit_share", Unit: "fraction", Source: "lull",
-		Text: "tokens_per_s of limit_tokens_per_s; where people speak now and then (the demo game), replying's " +
-			"tokens_per_s of what the same people reached without a game.",
+		Text: "tokens_per_s of limit_tokens_per_s. Where limit_of is replying (the demo game, in which people speak " +
+			"now and then) it is replying's tokens_per_s, and idle_tokens_per_s what the same people reached without " +
+			"a game.",
 	}, {
 		Name: "idle_rate_share", Unit: "fraction", Source: "lull", Text: "tokens_per_s of idle_tokens_per_s.",
 	}, {

@@ -37,8 +37,8 @@ const (
 	// allowedMax bounds p*: above it the law would hardly ever step back.
 	allowedMax = 0.9
 
-	// tightFrames is how many frames in a row must lack room before layers beside the
-	// game's work are taken back: half a second at 60 Hz. A frame with room takes back
+	// tightFrames is how many frames must lack room, if none has it, before layers beside
+	// the game's work are taken back: half a second at 60 Hz. A frame with room takes back
 	// half of what one without adds, so that it takes a second of them to allow such
 	// layers, and a game that lacks room in more than a third of its frames lacks it.
 	tightFrames = 30
@@ -419,9 +419,9 @@ func (c *Controller) windows(s *FrameSample) bool {
 	return s.Marked && c.cfg.Features.Has(FeatureWindow)
 }
 
-// lacksRoom takes a frame and reports whether low-priority layers beside the game's work would cost
-// frames: where the room in a frame is less than the system may take to give a
-// core back. The game's own work counts, where it is known, not what the LLM adds
+// lacksRoom takes a frame and reports whether low-priority layers beside the game's
+// work would cost frames: where the room in a frame is less than the system may take
+// to give a core back. The game's own work counts, where it is known, not what the LLM adds
 // to it. A single long frame takes nothing away and a short one gives nothing: once
 // layers run beside the game's work, its own is seen no more, and one lucky frame
 // would stand for all. A game that misses its target by itself has no other time to

@@ -1,6 +1,10 @@
 package speculative
 
-import "github.com/lull-npc/lull/runtime/llm"
+import (
+	"cmp"
+
+	"github.com/lull-npc/lull/runtime/llm"
+)
 
 const (
 	// paceMemory is how many steps the times of tokens and of verify batches are
@@ -18,24 +22,20 @@ const (
 
 // pace says how much dearer verify batches are here and now than their Costs, which
 // were measured alone: beside a game, or with two threads of the lowest class that
-// wait for each other, what pays on paper may lose.
+// wait for each other, what pays on paper may lose. It is of one number of threads.
 type pace struct {
-	threads int     // of what follows
-	token   float64 // ns of plain decoding; 0: unknown
-	batch   float64 // times Row.Ratio; 0: unknown, which is 1
+	token float64 // ns of plain decoding; 0: unknown
+	batch float64 // times Row.Ratio; 0: unknown, which is 1
 }
 
 // observe takes a step of one reply.
 func (p *pace) observe(w *llm.Work, drafts int, row Row) {
-	if w.Threads != p.threads {
-		*p = pace{threads: w.Threads}
-	}
 	took := float64(busy(*w))
 	if took <= 0 || w.Stopped {
 		return
 	}
 	if drafts == 0 {
-		toward(&p.token, min(took, 2*orElse(p.token, took)))
+		toward(&p.token, min(took, 2*cmp.Or(p.token, took)))
 		if p.batch > 0 {
 			p.batch += paceForget * (1 - p.batch)
 		}
@@ -48,7 +48,7 @@ func (p *pace) observe(w *llm.Work, drafts int, row Row) {
 }
 
 // times is what Row.Ratio is to be multiplied by.
-func (p *pace) times() float64 { return orElse(p.batch, 1) }
+func (p *pace) times() float64 { return cmp.Or(p.batch, 1) }
 
 func toward(mean *float64, x float64) {
 	if *mean == 0 {
@@ -56,11 +56,4 @@ func toward(mean *float64, x float64) {
 		return
 	}
 	*mean += (x - *mean) / paceMemory
-}
-
-func orElse(x, other float64) float64 {
-	if x == 0 {
-		return other
-	}
-	return x
 }

@@ -117,8 +117,8 @@ type Speculator struct {
 
 	rates     [sources][longest + 1]Rate // by length of context; a draft model's at 0
 	gates     [sources]Gate
-	threads   int // of the target's last batch
-	pace      pace
+	threads   int  // of the target's last batch
+	pace      pace // with so many
 	made      []made
 	accept    []float64 // the chance of each, given those before
 	expecting float64   // speed-up expected of the round
@@ -362,8 +362,8 @@ func (s *Speculator) Judged(r llm.Reply, j llm.Judgement) {
 	if s.off.Load() != nil {
 		return
 	}
-	if j.Work.Threads > 0 {
-		s.threads = j.Work.Threads
+	if n := j.Work.Threads; n > 0 && n != s.threads {
+		s.threads, s.pace = n, pace{}
 	}
 	c := s.follow(r)
 	right := common(j.Drafts, j.Chosen, 0)
